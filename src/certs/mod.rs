@@ -1,0 +1,1 @@
+//! PEM bytes to a checked bundle, and bundles to generations.

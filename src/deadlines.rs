@@ -1,0 +1,1 @@
+//! Which identifier expires next.

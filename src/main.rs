@@ -1,0 +1,2 @@
+//! Arguments to a configuration, a run and an exit code.
+fn main() {}

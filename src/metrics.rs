@@ -1,0 +1,1 @@
+//! Every counter, gauge and histogram, with its name and help.

@@ -1,0 +1,1 @@
+//! Sockets, files, signals and the clock around the pure parts.

@@ -1,0 +1,1 @@
+//! The kernel's calls that the product needs, each behind a safe function. Knows nothing of the crate.

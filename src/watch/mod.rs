@@ -1,0 +1,1 @@
+//! Paths to the look-ups behind them, and look-ups to decisions.
