@@ -1,0 +1,1 @@
+//! Certificates for the tests of this module.
