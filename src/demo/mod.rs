@@ -1,1 +1,6 @@
 //! The product shown on one machine: a secret volume, an upstream and rotations.
+
+/// A certificate authority in memory.
+pub mod authority;
+/// A secret volume as the kubelet lays it out.
+pub mod volume;
