@@ -112,8 +112,8 @@ impl File {
     }
 
     fn mentions(&self) -> Vec<Mention> {
-        let crate_names: &[&str] = if self.path.ends_with("src/main.rs") { &["tlsidecar"] } else { &[] };
-        mentions(&self.tokens, &self.module, crate_names)
+        let library = self.path.ends_with("src/main.rs").then_some("tlsidecar");
+        mentions(&self.tokens, &self.module, library)
     }
 
     fn place(&self, line: usize) -> String {

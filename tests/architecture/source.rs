@@ -208,9 +208,9 @@ pub fn declarations(tokens: &[Token]) -> Vec<Declaration> {
     tokens.windows(3).filter_map(declares).collect()
 }
 
-/// Every path that `tokens` name, for a file that is the module `module` of its crate (empty for the root) and whose
-/// crate calls itself `crate_names`.
-pub fn mentions(tokens: &[Token], module: &[String], crate_names: &[&str]) -> Vec<Mention> {
+/// Every path that `tokens` name, for a file that is the module `module` (empty for the root) of the library, or, if
+/// `library` is its name for the library, of a binary beside it. A binary's own paths are nobody else's business.
+pub fn mentions(tokens: &[Token], module: &[String], library: Option<&str>) -> Vec<Mention> {
     let local = declarations(tokens).into_iter().map(|declared| declared.name).collect();
     let mut reader = Reader {
         tokens,
@@ -219,7 +219,7 @@ pub fn mentions(tokens: &[Token], module: &[String], crate_names: &[&str]) -> Ve
         opened: Vec::new(),
         local,
         imported: Vec::new(),
-        crate_names,
+        library,
     };
     // The first pass finds what is imported, which may stand below its use.
     reader.read_all();
@@ -238,7 +238,7 @@ struct Reader<'a> {
     local: BTreeSet<String>,
     /// Names that a `use` brought in, and whether only tests see them. Their paths were told where they were imported.
     imported: Vec<(String, bool)>,
-    crate_names: &'a [&'a str],
+    library: Option<&'a str>,
 }
 
 impl Reader<'_> {
@@ -376,13 +376,16 @@ impl Reader<'_> {
         while rest.next_if(|word| *word == "super").is_some() {
             module.pop();
         }
+        if self.library.is_some() {
+            return None;
+        }
         module.extend(rest.filter(|word| !matches!(*word, "self" | "*")).map(str::to_owned));
         Some(Named::Inside(module))
     }
 
     fn outside(&self, path: Vec<String>) -> Option<Named> {
         let (first, rest) = path.split_first()?;
-        if self.crate_names.contains(&first.as_str()) {
+        if self.library == Some(first.as_str()) {
             return Some(Named::Inside(
                 rest.iter().filter(|word| *word != "self" && *word != "*").cloned().collect(),
             ));
