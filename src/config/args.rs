@@ -36,6 +36,7 @@ struct CommandLine {
 
 #[derive(Debug, Args)]
 #[command(
+    next_line_help = true,
     override_usage = "tlsidecar serve --listen <ADDR:PORT> --upstream <HOST:PORT|unix:PATH> --cert <FILE> --key <FILE> [OPTIONS]",
     after_help = "A flag wins over its variable. Switches take true or false there. Durations are written 250ms, 10s, 1m 30s or 2h."
 )]

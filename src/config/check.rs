@@ -46,9 +46,9 @@ fn sides(faults: &mut Faults, given: &args::Sides, working_directory: &Path) -> 
         .require(given.upstream.as_ref(), "upstream", |text| address::upstream(text, working_directory));
     let (listen, upstream) = (listen?, upstream?);
     if address::leads_back(listen, &upstream) {
-        faults.add(
-            "--listen and --upstream",
-            "lead to the same port of this host; every connection would loop",
+        faults.combination(
+            [given.listen.as_ref()?, given.upstream.as_ref()?],
+            "lead to the same port of this host, so that every connection would come back to us",
         );
     }
     Some((listen, upstream))
@@ -89,10 +89,9 @@ fn tls(faults: &mut Faults, given: &args::Tls) -> Option<Tls> {
     };
     let (min_version, cipher_suites) = (min_version?, cipher_suites?);
     if !some_suite_fits(min_version, &cipher_suites) {
-        let place = format!("{} and {}", given.tls_min_version.place, given.tls_cipher_suites.place);
-        faults.add(
-            &place,
-            "leave nothing to agree on: every suite listed ends with TLS 1.2; add a TLS 1.3 suite",
+        faults.combination(
+            [&given.tls_min_version, &given.tls_cipher_suites],
+            "leave nothing to agree on, because every suite listed ends with TLS 1.2; add one of TLS 1.3",
         );
     }
     Some(Tls { min_version, cipher_suites, groups: groups?, alpn: alpn? })
@@ -107,13 +106,13 @@ fn some_suite_fits(min_version: TlsVersion, cipher_suites: &CipherSuites) -> boo
 }
 
 fn timeouts(faults: &mut Faults, given: &args::Timeouts) -> Option<Timeouts> {
-    let mut phase = |text| faults.check(text, |text| value::duration(text, limits::PHASE_TIMEOUT));
-    let handshake = phase(&given.handshake_timeout);
-    let connect = phase(&given.connect_timeout);
-    let half_close = phase(&given.half_close_timeout);
-    let mut life = |text| faults.check(text, |text| value::duration_or_off(text, limits::LIFE_TIMEOUT));
-    let idle = life(&given.idle_timeout);
-    let connection_age = life(&given.max_connection_age);
+    let phase = |text: &OsStr| value::duration(text, limits::PHASE_TIMEOUT);
+    let life = |text: &OsStr| value::duration_or_off(text, limits::LIFE_TIMEOUT);
+    let handshake = faults.check(&given.handshake_timeout, phase);
+    let connect = faults.check(&given.connect_timeout, phase);
+    let idle = faults.check(&given.idle_timeout, life);
+    let half_close = faults.check(&given.half_close_timeout, phase);
+    let connection_age = faults.check(&given.max_connection_age, life);
     let drain = faults.check(&given.drain_timeout, |text| value::duration(text, limits::DRAIN_TIMEOUT));
     Some(Timeouts {
         handshake: handshake?,

@@ -74,13 +74,18 @@ impl Faults {
         if let Some(text) = text {
             return self.check(text, checked);
         }
-        self.add(&format!("--{flag}"), &format!("missing; give it or set {}", variable(flag)));
+        self.add(format!("--{flag}"), &format!("is missing; give it or set {}", variable(flag)));
         None
     }
 
-    /// A fault that is not in one value alone.
-    pub(super) fn add(&mut self, place: &str, problem: &str) {
-        self.0.push(Fault { place: place.into(), value: None, problem: problem.into() });
+    /// A fault of two values that are each right.
+    pub(super) fn combination(&mut self, texts: [&Text; 2], problem: &str) {
+        let [first, second] = texts.map(|text| &text.place);
+        self.add(format!("{first} and {second}"), problem);
+    }
+
+    fn add(&mut self, place: String, problem: &str) {
+        self.0.push(Fault { place, value: None, problem: problem.into() });
     }
 
     /// `value` if nothing was wrong.
@@ -153,7 +158,7 @@ mod tests {
     fn a_value_that_is_right_is_no_configuration_while_another_is_wrong() {
         let mut faults = Faults::default();
         assert_eq!(faults.clone().or(Some(1)), Ok(1));
-        faults.add("--listen and --upstream", "lead to each other");
+        faults.add("--listen and --upstream".into(), "lead to each other");
         assert_eq!(faults.clone().or(Some(1)).unwrap_err().iter().count(), 1);
     }
 }

@@ -84,7 +84,7 @@ impl Client {
 }
 
 impl Session {
-    /// The serial of the certificate that the server presented, in lower-case hexadecimal without leading zeros.
+    /// The serial of the certificate that the server presented, in upper-case hexadecimal, two digits a byte, as openssl prints it.
     pub fn serial(&self) -> &str {
         &self.serial
     }
@@ -109,17 +109,32 @@ impl Session {
     }
 }
 
-/// The serial of the certificate `der`, in lower-case hexadecimal without leading zeros; `None` if there is none.
+/// The serial of the certificate `der`, written as [`Session::serial`] is; `None` if there is none.
 pub fn serial_of(der: &[u8]) -> Option<String> {
     let (certificate, _) = element(der, DER_SEQUENCE)?;
     let (signed, _) = element(certificate, DER_SEQUENCE)?;
     let rest = element(signed, DER_VERSION).map_or(signed, |(_, rest)| rest);
     let (serial, _) = element(rest, DER_INTEGER)?;
-    let text = serial.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
+    // A zero byte in front only says that the number is not negative.
+    let number = match serial {
+        [0, number @ ..] if !number.is_empty() => number,
+        number => number,
+    };
+    Some(hexadecimal(number))
+}
+
+/// A leaf's serial written as [`Session::serial`] is.
+pub fn serial_text(serial: u64) -> String {
+    let bytes = serial.to_be_bytes();
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count().min(bytes.len().saturating_sub(1));
+    hexadecimal(bytes.get(zeros..).unwrap_or_default())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
         text
-    });
-    Some(text.trim_start_matches('0').to_owned())
+    })
 }
 
 /// Splits a DER element of type `tag` at the front of `input` into its content and what follows it.
@@ -155,9 +170,12 @@ mod tests {
     #[test]
     fn the_serial_is_read_as_it_was_issued() {
         let mut authority = Authority::new("root", SystemTime::UNIX_EPOCH).unwrap();
-        for serial in [1, 0x7f, 0x80, 0x1001, u64::MAX] {
+        for (serial, text) in
+            [(1, "01"), (0x7f, "7F"), (0x80, "80"), (0x1abc, "1ABC"), (u64::MAX, "FFFFFFFFFFFFFFFF")]
+        {
             let leaf = authority.issue_as(&Profile { serial, ..authority.profile() }).unwrap();
-            assert_eq!(serial_of(&leaf.der), Some(format!("{serial:x}")));
+            assert_eq!(serial_of(&leaf.der).unwrap(), text);
+            assert_eq!(serial_text(serial), text);
         }
     }
 

@@ -7,9 +7,11 @@
     reason = "a failed assertion is a test's verdict"
 )]
 
+use std::ffi::OsString;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,7 +22,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::*;
+use super::stage::clock;
+use super::{Fault, Front, Options, Published, client, run};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Behaviour {
@@ -74,13 +77,13 @@ impl Fake {
     }
 }
 
-fn value<'a>(arguments: &'a [String], flag: &str) -> &'a str {
+fn value<'a>(arguments: &'a [OsString], flag: &str) -> &'a str {
     let position = arguments.iter().position(|argument| argument == flag).unwrap();
-    arguments.get(position + 1).unwrap()
+    arguments.get(position + 1).unwrap().to_str().unwrap()
 }
 
-fn front(arguments: &[String], behaviour: Behaviour) -> Front {
-    assert_eq!(arguments.first().unwrap(), "serve");
+fn front(arguments: &[OsString], behaviour: Behaviour) -> Front {
+    assert_eq!(arguments.get(1).unwrap(), "serve");
     let fake = Arc::new(Fake {
         upstream: value(arguments, "--upstream").parse().unwrap(),
         certificate: value(arguments, "--cert").into(),
