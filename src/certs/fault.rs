@@ -127,8 +127,13 @@ impl Problem {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, words) = self.problem.words();
-        write!(f, "{}: {words}", self.part)
+        write!(f, "{}: {}", self.part, self.problem)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words().1)
     }
 }
 
