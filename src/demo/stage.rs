@@ -182,12 +182,12 @@ fn first_address(front: &Front, patience: Duration) -> Result<SocketAddr, Fault>
     }
 }
 
-fn write_leaf(volume: &mut Volume, leaf: &Leaf) -> io::Result<Swap> {
+pub(super) fn write_leaf(volume: &mut Volume, leaf: &Leaf) -> io::Result<Swap> {
     volume.write(&[("tls.crt", leaf.chain_pem.as_bytes()), ("tls.key", leaf.key_pem.as_bytes())])
 }
 
 /// The command line of a sidecar at `listen` before `upstream` with the certificate in `volume`.
-fn arguments(listen: SocketAddr, upstream: SocketAddr, volume: &Volume) -> Vec<OsString> {
+pub(super) fn arguments(listen: SocketAddr, upstream: SocketAddr, volume: &Volume) -> Vec<OsString> {
     let path = |name| volume.path(name).into_os_string();
     let pairs = [
         ("--listen", listen.to_string().into()),
@@ -209,7 +209,7 @@ pub(super) fn clock() -> Instant {
     Instant::now()
 }
 
-fn wall_clock() -> SystemTime {
+pub(super) fn wall_clock() -> SystemTime {
     #[expect(clippy::disallowed_methods, reason = "certificates made now must be valid now")]
     SystemTime::now()
 }
