@@ -166,7 +166,7 @@ fn a_volume_is_followed_through_its_swaps() {
 }
 
 #[test]
-fn files_are_followed_in_place_and_over_the_death_of_their_directory() {
+fn files_are_followed_in_place_and_to_a_new_directory() {
     let parent = TempDir::new().unwrap();
     let volume = volume(&parent);
     let mut shell = Shell::new(&volume);
@@ -179,7 +179,16 @@ fn files_are_followed_in_place_and_over_the_death_of_their_directory() {
     fs::create_dir(&volume).unwrap();
     put(&volume, "three");
     shell.serve("three");
-    assert_eq!(kernel_watches(&shell.filesystem), shell.watcher.watch_count());
+    fs::rename(&volume, parent.path().join("moved")).unwrap();
+    fs::create_dir(&volume).unwrap();
+    put(&volume, "four");
+    shell.serve("four");
+    let watches = shell.watcher.watch_count();
+    assert_eq!(
+        kernel_watches(&shell.filesystem),
+        watches,
+        "the directory that was moved away is not watched"
+    );
 }
 
 #[test]
