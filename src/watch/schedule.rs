@@ -12,18 +12,16 @@ pub struct Timing {
     pub settle: Duration,
     /// Half the time after which an unending stream of events no longer delays a commit.
     pub storm: Duration,
-    /// How often to look without being asked; `None` looks on events only.
+    /// How often to look without being asked, a day at most; `None` and zero look on events only.
     pub interval: Option<Duration>,
     /// Spreads the timer by a tenth, so that replicas do not look in step.
     pub jitter_seed: u64,
 }
 
 impl Timing {
-    /// The product's settling times with a given timer. An interval of zero is none; a day is the longest.
+    /// The product's settling times with a given timer.
     #[must_use]
     pub fn new(interval: Option<Duration>, jitter_seed: u64) -> Self {
-        let interval =
-            interval.filter(|interval| !interval.is_zero()).map(|interval| interval.min(MAX_INTERVAL));
         Self { settle: Duration::from_millis(50), storm: Duration::from_millis(500), interval, jitter_seed }
     }
 }
@@ -111,7 +109,8 @@ struct Wake {
 }
 
 impl Schedule {
-    pub(super) fn new(timing: Timing, now: Instant) -> Self {
+    pub(super) fn new(mut timing: Timing, now: Instant) -> Self {
+        timing.interval = timing.interval.filter(|it| !it.is_zero()).map(|it| it.min(MAX_INTERVAL));
         let mut schedule = Self {
             timing,
             wake: None,
@@ -276,8 +275,8 @@ mod tests {
 
     #[test]
     fn zero_is_no_interval_and_for_ever_is_a_day() {
-        assert_eq!(Timing::new(Some(Duration::ZERO), 0).interval, None);
-        assert_eq!(Timing::new(Some(Duration::MAX), 0).interval, Some(24 * 3600 * SECOND));
+        assert_eq!(schedule(Some(Duration::ZERO)).0.timing.interval, None);
+        assert_eq!(schedule(Some(Duration::MAX)).0.timing.interval, Some(24 * 3600 * SECOND));
     }
 
     #[test]

@@ -196,6 +196,11 @@ const STORIES: &[(&str, &str)] = &[
         "mkdir /v/c; silent /v/c; put /v/c 1; start; want 1; mode polling; put /v/c 2; wait 6000; want 2; missed 0",
     ),
     (
+        "no descriptors, then enough",
+        "mkdir /v/c; put /v/c 1; start; want 1; descriptors none; put /v/c 2; want 1; mode polling; descriptors enough; \
+         wait 6000; want 2; missed 0; mode events; put /v/c 3; want 3",
+    ),
+    (
         "a key that does not match, repaired",
         "mkdir /v/c; put /v/c 1; start; want 1; key /v/c/tls.key 7; wait 20000; want 1; crt /v/c/tls.crt 7; want 7",
     ),
@@ -236,7 +241,7 @@ const STORIES: &[(&str, &str)] = &[
     ),
     (
         "one directory mounted twice, with something mounted in one of them",
-        "mkdir /m/sub /n; bind /m /n; put /m/sub 1; mount /m/sub; put /m/sub 1; start /m/sub/tls.crt /n/sub/tls.key; want 1; \
+        "mkdir /m/sub /n; bind /m /n; put /m/sub 1; mount /m/sub; put /m/sub 1; start /m/sub/tls.crt /n/sub/tls.key; want 1; mode events; \
          put /m/sub 2; want 1; put /n/sub 2; want 2",
     ),
 ];
@@ -296,6 +301,7 @@ impl Teller {
             ("limit", [count]) => self.world().queue.max_entries = count.parse().unwrap(),
             ("watches", [count]) => self.world().queue.max_watches = count.parse().unwrap(),
             ("queue", [state]) => self.world().grants_queue = *state == "on",
+            ("descriptors", [state]) => self.world().is_exhausted = *state == "none",
             ("held", []) => self.world().is_held = true,
             ("forgetful", []) => self.world().is_forgetful = true,
             ("break", []) => {
