@@ -116,7 +116,7 @@ impl Sender {
     }
 
     /// Ends the sending side with a bare FIN.
-    pub(crate) fn end_with_fin(&mut self) -> io::Result<()> {
+    pub(crate) fn end_with_fin(&self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
     }
 }
@@ -206,7 +206,7 @@ impl Client {
         self.sender.end_with_notify()
     }
 
-    pub(crate) fn end_with_fin(&mut self) -> io::Result<()> {
+    pub(crate) fn end_with_fin(&self) -> io::Result<()> {
         self.sender.end_with_fin()
     }
 
@@ -223,10 +223,13 @@ impl Client {
 }
 
 fn end_of(error: &io::Error) -> End {
-    match error.kind() {
-        ErrorKind::UnexpectedEof => End::Torn,
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silent,
-        _ => End::Broken,
+    let kind = error.kind();
+    if kind == ErrorKind::UnexpectedEof {
+        End::Torn
+    } else if matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+        End::Silent
+    } else {
+        End::Broken
     }
 }
 

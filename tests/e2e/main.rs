@@ -27,6 +27,7 @@ mod bytes;
 mod clients;
 mod demo;
 mod harness;
+mod layouts;
 mod lifecycle;
 mod noise;
 mod refusal;
