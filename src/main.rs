@@ -1,2 +1,94 @@
-//! Arguments to a configuration, a run and an exit code.
-fn main() {}
+//! Arguments to a configuration, a run and an exit code: the only place that writes to the terminal by itself, and that
+//! sets up the log. Knows nothing of TLS, sockets or files. Shown by `tests/configuration.rs`.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use tlsidecar::config::{self, Command, Config, Demo, Log, LogFormat, LogLevel, Refusal};
+use tracing::level_filters::LevelFilter;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(exit_code) => exit_code,
+        Err(error) => {
+            write_all(&mut io::stderr(), &format!("error: {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let working_directory = std::env::current_dir().context("no working directory")?;
+    match config::parse(std::env::args_os(), &working_directory) {
+        Ok(Command::Serve(config)) => serve(*config),
+        Ok(Command::Demo(demo)) => show(&demo),
+        Err(refusal) => Ok(refuse(&refusal)),
+    }
+}
+
+fn serve(config: Config) -> Result<ExitCode> {
+    start_log(config.log);
+    tracing::info!(
+        listen = %config.listen,
+        upstream = %config.upstream,
+        cert = %config.reload.cert.display(),
+        key = %config.reload.key.display(),
+        "configuration read"
+    );
+    shim::serve(config)
+}
+
+fn show(demo: &Demo) -> Result<ExitCode> {
+    shim::demo(demo)
+}
+
+/// Placeholders for the entry points of the server and the demonstration.
+mod shim {
+    use super::{Config, Demo, ExitCode, Result};
+
+    pub(super) fn serve(_config: Config) -> Result<ExitCode> {
+        Err(anyhow::anyhow!("serve is not wired up"))
+    }
+
+    pub(super) fn demo(_demo: &Demo) -> Result<ExitCode> {
+        Err(anyhow::anyhow!("demo is not wired up"))
+    }
+}
+
+fn refuse(refusal: &Refusal) -> ExitCode {
+    if refusal.exit_code == 0 {
+        write_all(&mut io::stdout(), &refusal.text);
+    } else {
+        write_all(&mut io::stderr(), &refusal.text);
+    }
+    ExitCode::from(refusal.exit_code)
+}
+
+/// Nobody is left to tell when a terminal or a pipe has gone.
+fn write_all(to: &mut dyn Write, text: &str) {
+    let _ = to.write_all(text.as_bytes());
+}
+
+fn start_log(log: Log) {
+    let level = match log.level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    // A line that can't be written is lost. Complaining about it would write to the same place and panic there.
+    let lines = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(level)
+        .with_target(false)
+        .log_internal_errors(false);
+    match log.format {
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
+        }
+        LogFormat::Text if io::stderr().is_terminal() => lines.init(),
+        LogFormat::Text => lines.with_ansi(false).init(),
+    }
+}

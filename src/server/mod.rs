@@ -1,1 +1,3 @@
 //! Sockets, files, signals and the clock around the pure parts.
+
+pub mod filesystem;

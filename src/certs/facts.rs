@@ -1,0 +1,198 @@
+//! What people and metrics want to know about a certificate.
+//!
+//! Text from a certificate ends in logs and pages, so it is escaped and bounded here once and for all. Knows no clock:
+//! [`Facts::validity`] is told the time. The tests below compare with certificates made for the purpose.
+
+use std::{
+    fmt::{self, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::{Duration, SystemTime},
+};
+use x509_parser::prelude::{ASN1Time, GeneralName, X509Certificate};
+
+/// The most characters of one text, and the most names, that are kept.
+const TEXT_LIMIT: usize = 512;
+const NAME_LIMIT: usize = 256;
+
+/// What is known about a chain, from its leaf unless said otherwise. Control characters in texts are escaped, and
+/// texts longer than 512 characters are cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Serial number in upper-case hex without separators, as `openssl x509 -serial` prints it.
+    pub serial: String,
+    /// Subject name.
+    pub subject: String,
+    /// Issuer name.
+    pub issuer: String,
+    /// Names the certificate is valid for, in its order; at most 256.
+    pub names: Vec<Name>,
+    /// First moment of validity.
+    pub not_before: SystemTime,
+    /// Last moment of validity.
+    pub not_after: SystemTime,
+    /// SHA-256 of the leaf's DER in lower-case hex.
+    pub leaf_sha256: String,
+    /// Number of certificates in the chain.
+    pub certificates: usize,
+}
+
+/// One subject alternative name. Kinds other than these are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A host name, perhaps with a wildcard.
+    Dns(String),
+    /// An address.
+    Ip(IpAddr),
+    /// A URI, as SPIFFE identities are.
+    Uri(String),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns(name) | Self::Uri(name) => f.write_str(name),
+            Self::Ip(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Where a moment lies in a certificate's life. Both ends belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// Before `not_before`.
+    NotYetValid,
+    /// Between the two.
+    Valid,
+    /// After `not_after`.
+    Expired,
+}
+
+impl Facts {
+    pub(super) fn new(leaf: &X509Certificate<'_>, certificates: usize) -> Self {
+        let sha256 = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.as_raw());
+        Self {
+            serial: serial(leaf.raw_serial()),
+            subject: printable(&leaf.subject().to_string()),
+            issuer: printable(&leaf.issuer().to_string()),
+            names: names(leaf),
+            not_before: moment(leaf.validity().not_before),
+            not_after: moment(leaf.validity().not_after),
+            leaf_sha256: hex(sha256.as_ref()),
+            certificates,
+        }
+    }
+
+    /// Where `wall` lies in the leaf's life.
+    pub fn validity(&self, wall: SystemTime) -> Validity {
+        if wall > self.not_after {
+            Validity::Expired
+        } else if wall < self.not_before {
+            Validity::NotYetValid
+        } else {
+            Validity::Valid
+        }
+    }
+}
+
+fn serial(raw: &[u8]) -> String {
+    // DER puts a zero byte before a number whose first bit is set; it is no part of the number.
+    let number = match raw {
+        [0, rest @ ..] if !rest.is_empty() => rest,
+        whole => whole,
+    };
+    let kept = number.get(..TEXT_LIMIT / 2).unwrap_or(number);
+    hex(kept).to_ascii_uppercase()
+}
+
+fn names(leaf: &X509Certificate<'_>) -> Vec<Name> {
+    let Ok(Some(extension)) = leaf.subject_alternative_name() else {
+        return Vec::new();
+    };
+    extension.value.general_names.iter().filter_map(name).take(NAME_LIMIT).collect()
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "nothing we serve is asked for by the other kinds of names"
+)]
+fn name(general: &GeneralName<'_>) -> Option<Name> {
+    match general {
+        GeneralName::DNSName(text) => Some(Name::Dns(printable(text))),
+        GeneralName::URI(text) => Some(Name::Uri(printable(text))),
+        GeneralName::IPAddress(bytes) => address(bytes).map(Name::Ip),
+        _ => None,
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|octets| Ipv4Addr::from(octets).into());
+    let v6 = || <[u8; 16]>::try_from(bytes).map(|octets| Ipv6Addr::from(octets).into());
+    v4.or_else(|_| v6()).ok()
+}
+
+fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for (kept, character) in text.chars().enumerate() {
+        if kept == TEXT_LIMIT {
+            shown.push('…');
+            break;
+        }
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn moment(time: ASN1Time) -> SystemTime {
+    let seconds = time.timestamp();
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    let moment = if seconds < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(distance)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(distance)
+    };
+    // A certificate's years have four digits, which the system's clock can hold.
+    moment.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Shows a moment as RFC 3339 in UTC, to the second below: `2026-11-30T13:42:00Z`. A moment outside the years 0 to 9999
+/// is shown as seconds since 1970, after an `@`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rfc3339(pub SystemTime);
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = unix_seconds(self.0);
+        let Some(time) = ASN1Time::from_timestamp(seconds).ok().filter(|time| time.to_datetime().year() >= 0)
+        else {
+            return write!(f, "@{seconds}");
+        };
+        let time = time.to_datetime();
+        let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+        let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+fn unix_seconds(moment: SystemTime) -> i64 {
+    let whole = |distance: Duration| i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
+    match moment.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => whole(after),
+        Err(before) => {
+            let started = i64::from(before.duration().subsec_nanos() > 0);
+            whole(before.duration()).saturating_neg().saturating_sub(started)
+        }
+    }
+}

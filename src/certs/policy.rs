@@ -1,0 +1,246 @@
+//! What the listener offers in a handshake, whatever the certificate.
+//!
+//! One [`Terms`] is made of the policy and shared by all generations, tickets included: a server certificate that changes is
+//! no reason to end the sessions of its clients. (Should client certificates be verified one day, a change of *their* roots
+//! must come with new terms: a resumed session is not verified again.)
+//!
+//! Knows nothing of configuration texts: cipher suites and groups are IANA code points. The tests below hold the order,
+//! and handshakes beside the store show what clients get.
+
+use rustls::{
+    ConfigBuilder, ServerConfig, SupportedCipherSuite, WantsVerifier,
+    crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs},
+    server::{NoServerSessionStorage, ProducesTickets},
+    sign::{CertifiedKey, SigningKey, SingleCertAndKey},
+    version::{TLS12, TLS13},
+};
+use std::{fmt, sync::Arc};
+
+/// One ticket lets a client resume once, and clients that need more ask again by connecting.
+const TICKETS_PER_HANDSHAKE: usize = 1;
+
+/// The oldest protocol version on offer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MinimumVersion {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 alone.
+    Tls13,
+}
+
+/// What to do with an expired certificate when there is nothing to serve yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExpiredAtStart {
+    /// Serve nothing.
+    #[default]
+    Refuse,
+    /// Serve it.
+    Serve,
+}
+
+/// What every generation offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The oldest protocol version.
+    pub minimum_version: MinimumVersion,
+    /// IANA code points, all versions in one list. Exactly these are offered, and the server's order decides: a list
+    /// without a TLS 1.3 suite switches TLS 1.3 off. Empty: all, in the order that is fastest here.
+    pub cipher_suites: Vec<u16>,
+    /// IANA code points of the key exchange groups; empty: ours, the post-quantum hybrid first. The client's order
+    /// decides.
+    pub groups: Vec<u16>,
+    /// Application protocols in the order of preference; empty: the client's offer is ignored.
+    pub alpn: Vec<Vec<u8>>,
+    /// Whether an expired certificate is better than none.
+    pub expired_at_start: ExpiredAtStart,
+}
+
+/// A policy under which nothing can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyFault {
+    /// No such cipher suite.
+    UnknownSuite(u16),
+    /// No such group.
+    UnknownGroup(u16),
+    /// None of the cipher suites works with the allowed protocol versions.
+    NoUsableSuite(MinimumVersion),
+    /// An application protocol's name must have 1 to 255 bytes.
+    AlpnLength(usize),
+    /// The system gave no random numbers.
+    NoRandomness,
+}
+
+impl fmt::Display for PolicyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownSuite(code) => write!(f, "cipher suite 0x{code:04x} is not supported"),
+            Self::UnknownGroup(code) => write!(f, "group 0x{code:04x} is not supported"),
+            Self::NoUsableSuite(MinimumVersion::Tls12) => {
+                write!(f, "none of the cipher suites works with TLS 1.2 or 1.3")
+            }
+            Self::NoUsableSuite(MinimumVersion::Tls13) => {
+                write!(f, "none of the cipher suites works with TLS 1.3, the minimum version")
+            }
+            Self::AlpnLength(length) => {
+                write!(f, "an application protocol's name has {length} bytes; 1 to 255 are allowed")
+            }
+            Self::NoRandomness => write!(f, "the system gave no random numbers"),
+        }
+    }
+}
+
+impl std::error::Error for PolicyFault {}
+
+/// Draws the first random number, which costs tens of milliseconds once in a process.
+///
+/// # Errors
+/// [`PolicyFault::NoRandomness`].
+pub fn warm_up() -> Result<(), PolicyFault> {
+    let mut scratch = [0; 32];
+    let random = aws_lc_rs::default_provider().secure_random;
+    random.fill(&mut scratch).map_err(|_| PolicyFault::NoRandomness)
+}
+
+/// Every cipher suite that can be asked for: IANA's name and code point.
+pub fn known_suites() -> Vec<(String, u16)> {
+    let name = |suite: &SupportedCipherSuite| {
+        let name = suite.suite().as_str().unwrap_or_default();
+        // rustls tells the versions apart where IANA does not.
+        name.strip_prefix("TLS13_").map_or(name.to_owned(), |rest| format!("TLS_{rest}"))
+    };
+    aws_lc_rs::ALL_CIPHER_SUITES.iter().map(|suite| (name(suite), code(suite))).collect()
+}
+
+/// Every key exchange group that can be asked for: IANA's name in lower case and code point.
+pub fn known_groups() -> Vec<(String, u16)> {
+    let name = |group: &dyn SupportedKxGroup| group.name().as_str().unwrap_or_default().to_lowercase();
+    aws_lc_rs::ALL_KX_GROUPS.iter().map(|group| (name(*group), u16::from(group.name()))).collect()
+}
+
+fn code(suite: &SupportedCipherSuite) -> u16 {
+    suite.suite().into()
+}
+
+/// Whether the processor has instructions for AES-GCM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aes {
+    Fast,
+    Slow,
+}
+
+impl Aes {
+    fn here() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        let fast = is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq");
+        #[cfg(target_arch = "aarch64")]
+        let fast = std::arch::is_aarch64_feature_detected!("aes");
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let fast = false;
+        if fast { Self::Fast } else { Self::Slow }
+    }
+}
+
+/// Who chooses among the cipher suites that both sides know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Server,
+    Client,
+}
+
+/// The checked policy in rustls' terms.
+pub(super) struct Terms {
+    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    choice: Choice,
+    tickets: Arc<dyn ProducesTickets>,
+    alpn: Vec<Vec<u8>>,
+}
+
+impl Terms {
+    pub(super) fn new(policy: &Policy) -> Result<Self, PolicyFault> {
+        Self::for_processor(policy, Aes::here())
+    }
+
+    fn for_processor(policy: &Policy, aes: Aes) -> Result<Self, PolicyFault> {
+        if let Some(name) = policy.alpn.iter().find(|name| !(1..=255).contains(&name.len())) {
+            return Err(PolicyFault::AlpnLength(name.len()));
+        }
+        let (cipher_suites, choice) = choose_suites(&policy.cipher_suites, aes)?;
+        let provider = CryptoProvider {
+            cipher_suites,
+            kx_groups: choose_groups(&policy.groups)?,
+            ..aws_lc_rs::default_provider()
+        };
+        let versions: &[_] = match policy.minimum_version {
+            MinimumVersion::Tls12 => &[&TLS13, &TLS12],
+            MinimumVersion::Tls13 => &[&TLS13],
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(versions)
+            .map_err(|_| PolicyFault::NoUsableSuite(policy.minimum_version))?;
+        let tickets = aws_lc_rs::Ticketer::new().map_err(|_| PolicyFault::NoRandomness)?;
+        Ok(Self { builder, choice, tickets, alpn: policy.alpn.clone() })
+    }
+
+    /// A configuration that serves `key` on these terms.
+    pub(super) fn server_config(&self, key: Arc<CertifiedKey>) -> ServerConfig {
+        let resolver = Arc::new(SingleCertAndKey::from(key));
+        let mut config = self.builder.clone().with_no_client_auth().with_cert_resolver(resolver);
+        config.ignore_client_order = self.choice == Choice::Server;
+        config.alpn_protocols.clone_from(&self.alpn);
+        config.ticketer = Arc::clone(&self.tickets);
+        config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
+        // Tickets need no memory and no lock among workers.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config
+    }
+
+    /// Whether a handshake with this kind of key can succeed at all.
+    pub(super) fn can_sign_with(&self, key: &dyn SigningKey) -> bool {
+        let suites = &self.builder.crypto_provider().cipher_suites;
+        suites.iter().any(|suite| suite.usable_for_signature_algorithm(key.algorithm()))
+    }
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terms")
+            .field("choice", &self.choice)
+            .field("alpn", &self.alpn)
+            .finish_non_exhaustive()
+    }
+}
+
+fn choose_suites(codes: &[u16], aes: Aes) -> Result<(Vec<SupportedCipherSuite>, Choice), PolicyFault> {
+    if !codes.is_empty() {
+        let find = |wanted: &u16| {
+            let suite = aws_lc_rs::ALL_CIPHER_SUITES.iter().find(|suite| code(suite) == *wanted);
+            suite.copied().ok_or(PolicyFault::UnknownSuite(*wanted))
+        };
+        return Ok((codes.iter().map(find).collect::<Result<_, _>>()?, Choice::Server));
+    }
+    let mut suites = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
+    match aes {
+        // Its hash, SHA-256, has instructions where AES has; SHA-384 has none, and handshakes are mostly hashing.
+        Aes::Fast => {
+            suites.sort_by_key(|suite| !is_aes_128(suite));
+            Ok((suites, Choice::Server))
+        }
+        Aes::Slow => Ok((suites, Choice::Client)),
+    }
+}
+
+fn is_aes_128(suite: &SupportedCipherSuite) -> bool {
+    suite.suite().as_str().is_some_and(|name| name.contains("AES_128_GCM"))
+}
+
+fn choose_groups(codes: &[u16]) -> Result<Vec<&'static dyn SupportedKxGroup>, PolicyFault> {
+    if codes.is_empty() {
+        return Ok(aws_lc_rs::DEFAULT_KX_GROUPS.to_vec());
+    }
+    let find = |wanted: &u16| {
+        let group = aws_lc_rs::ALL_KX_GROUPS.iter().find(|group| u16::from(group.name()) == *wanted);
+        group.copied().ok_or(PolicyFault::UnknownGroup(*wanted))
+    };
+    codes.iter().map(find).collect()
+}

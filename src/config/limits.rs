@@ -1,0 +1,106 @@
+//! Every limit in one place, with its unit and its reason: the bounds of what may be configured, and the budgets of
+//! the loop. Numbers only; who keeps to them is the server's business. That the bounds hold is shown by
+//! `tests/configuration.rs`.
+
+use std::time::Duration;
+
+/// The least and the most of something, both allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span<T> {
+    /// The least.
+    pub least: T,
+    /// The most.
+    pub most: T,
+}
+
+// Bounds of what may be configured.
+
+/// One phase of a connection. Poll counts in milliseconds; a phase of more than a day is a mistaken unit.
+pub const PHASE_TIMEOUT: Span<Duration> = Span { least: Duration::from_millis(1), most: hours(24) };
+
+/// Idle time and age of a connection, where they are limited at all. Streams may live for weeks.
+pub const LIFE_TIMEOUT: Span<Duration> = Span { least: Duration::from_millis(1), most: hours(30 * 24) };
+
+/// The time given to open connections at the end. Zero is a choice: cut at once.
+pub const DRAIN_TIMEOUT: Span<Duration> = Span { least: Duration::ZERO, most: hours(24) };
+
+/// Between two looks that no event asked for. Below 10 ms the looking would be the load; above a day it is no safety
+/// net.
+pub const RELOAD_INTERVAL: Span<Duration> = Span { least: Duration::from_millis(10), most: hours(24) };
+
+/// Between two rotations of the demonstration: long enough for a handshake, short enough to be watched.
+pub const DEMO_INTERVAL: Span<Duration> =
+    Span { least: Duration::from_millis(50), most: Duration::from_secs(3600) };
+
+/// Connections, where they are limited at all. Each needs two descriptors, and no kernel hands out more to a process
+/// without being told to.
+pub const CONNECTIONS: Span<u32> = Span { least: 1, most: 1 << 20 };
+
+/// Handshakes in flight. Never unlimited: one that has not ended is work given away to a stranger.
+pub const HANDSHAKES: Span<u32> = Span { least: 1, most: 1 << 20 };
+
+/// Threads, when a number is given. More than any machine this is meant for has processors.
+pub const WORKERS: Span<u32> = Span { least: 1, most: 256 };
+
+/// Rotations of the demonstration, where they are limited at all.
+pub const DEMO_ROTATIONS: Span<u32> = Span { least: 1, most: 1_000_000 };
+
+/// Bytes of the name of a Unix socket: `sun_path` has 108, one of which is the NUL.
+pub const UNIX_NAME_BYTES_MAX: usize = 107;
+
+/// Bytes of a path: `PATH_MAX` is 4096 with the NUL.
+pub const PATH_BYTES_MAX: usize = 4095;
+
+/// Bytes of a host name: what DNS can carry, written with dots.
+pub const HOST_BYTES_MAX: usize = 253;
+
+/// Bytes of one ALPN name: its length is one byte on the wire.
+pub const ALPN_NAME_BYTES_MAX: usize = 255;
+
+/// Entries of a list. No registry we draw from has more that make sense together.
+pub const LIST_ENTRIES_MAX: usize = 64;
+
+/// Characters of a wrong value that are repeated in its fault: enough to find it again.
+pub const FAULT_VALUE_CHARS_MAX: usize = 200;
+
+/// The exit code for a configuration that can't run, as for every other wrong use of a command.
+pub const EXIT_CODE_FAULTS: u8 = 2;
+
+// Budgets of the loop.
+
+/// The most workers that `auto` starts: beyond that a sidecar takes what its service needs.
+pub const AUTO_WORKERS_MAX: usize = 8;
+
+/// Connections the kernel may hold for us until we accept; it lowers this to `net.core.somaxconn`.
+pub const LISTEN_BACKLOG: i32 = 4096;
+
+/// Accepts in one turn of the loop: a flood of new clients must not keep the open ones waiting.
+pub const ACCEPTS_PER_TURN: usize = 64;
+
+/// Events taken from one poll.
+pub const EVENTS_PER_POLL: usize = 1024;
+
+/// Bytes moved for one connection, each way, in one turn: a bulk transfer must not delay a handshake or a reload.
+pub const BYTES_PER_CONNECTION_AND_TURN: usize = 256 * 1024;
+
+/// Bytes of a worker's scratch for reads: eight full records in one call.
+pub const SCRATCH_BYTES: usize = 128 * 1024;
+
+/// Bytes a connection may hold in each direction that the other side has not taken; then reading pauses.
+pub const HELD_BYTES_PER_DIRECTION_MAX: usize = 64 * 1024;
+
+/// Bytes of inotify records read in one turn: a storm in a watched directory must not stop the accepts.
+pub const WATCH_RECORD_BYTES_PER_TURN: usize = 64 * 1024;
+
+/// Descriptors kept free of connections, so that files can be read and questions answered when they run out.
+pub const RESERVED_DESCRIPTORS: usize = 32;
+
+/// How long accepting rests after the descriptors ran out, before it is tried again.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// TLS 1.3 tickets a handshake ends with. Clients rarely use the second.
+pub const TICKETS_PER_HANDSHAKE: usize = 1;
+
+const fn hours(count: u64) -> Duration {
+    Duration::from_secs(count * 3600)
+}
