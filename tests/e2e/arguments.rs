@@ -26,7 +26,7 @@ fn is_refused(finished: &Finished, wanted: &[&str]) {
 #[test]
 fn every_fault_is_named_at_once() {
     let flags =
-        ["--reload-interval", "soon", "--drain-timeout", "-3", "--log-level", "loud", "--workers", "none"];
+        ["--reload-interval", "soon", "--drain-timeout", "never", "--log-level", "loud", "--workers", "none"];
     let finished = run(
         &[],
         &[
@@ -47,7 +47,7 @@ fn every_fault_is_named_at_once() {
     );
     is_refused(
         &finished,
-        &["--listen", "here", "--upstream", "there", "--reload-interval", "soon", "--drain-timeout", "-3"],
+        &["--listen", "here", "--upstream", "there", "--reload-interval", "soon", "--drain-timeout", "never"],
     );
     is_refused(&finished, &["--log-level", "loud", "--workers", "none"]);
 }

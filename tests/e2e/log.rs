@@ -3,12 +3,16 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::patience::now;
+
+/// The end of the log is told without holding the lock, so a waiting thread may miss that it was told.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// One line of the log.
 #[derive(Clone, Debug)]
@@ -63,6 +67,8 @@ impl fmt::Display for Line {
 pub(crate) struct Log {
     lines: Mutex<Vec<Line>>,
     grown: Condvar,
+    /// The child has closed its end: no line will come any more.
+    ended: AtomicBool,
 }
 
 impl Log {
@@ -75,6 +81,8 @@ impl Log {
                 filled.held().push(Line::new(raw));
                 filled.grown.notify_all();
             }
+            filled.ended.store(true, Ordering::SeqCst);
+            filled.grown.notify_all();
         });
         log
     }
@@ -88,7 +96,7 @@ impl Log {
         self.held().len()
     }
 
-    /// The first line after `mark` that is wanted, waiting for it until `limit` is over.
+    /// The first line after `mark` that is wanted, waiting for it until `limit` is over or the log has ended.
     pub(crate) fn wait(&self, mark: usize, limit: Duration, wanted: impl Fn(&Line) -> bool) -> Option<Line> {
         let end = now() + limit;
         let mut lines = self.held();
@@ -96,8 +104,8 @@ impl Log {
             if let Some(line) = lines.iter().skip(mark).find(|line| wanted(line)) {
                 return Some(line.clone());
             }
-            let left = end.saturating_duration_since(now());
-            if left.is_zero() {
+            let left = end.saturating_duration_since(now()).min(LOOK_AGAIN);
+            if left.is_zero() || self.ended.load(Ordering::SeqCst) {
                 return None;
             }
             lines = self.grown.wait_timeout(lines, left).unwrap().0;

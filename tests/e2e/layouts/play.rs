@@ -117,6 +117,7 @@ impl<'a> Play<'a> {
     }
 
     fn serves(&mut self, number: u64) {
+        self.check_disk(number);
         let before = self.served.last().map(|before| serial(*before));
         let wanted = serial(number);
         let served = until(SOON, || match self.handshake() {
@@ -133,6 +134,15 @@ impl<'a> Play<'a> {
         assert!(served, "{number} is not served");
         if before != Some(wanted) {
             self.served.push(number);
+        }
+    }
+
+    /// That the row itself is right: the paths lead to this generation.
+    fn check_disk(&self, number: u64) {
+        let leaf = self.leaf(number);
+        for (path, wanted) in [(self.case.certificate, leaf.chain_pem), (self.case.key, leaf.key_pem)] {
+            let found = fs::read_to_string(self.path(path)).unwrap();
+            assert_eq!(found.trim_end(), wanted.trim_end(), "{path} is not of generation {number}");
         }
     }
 
