@@ -32,3 +32,4 @@ mod lifecycle;
 mod noise;
 mod refusal;
 mod rotation;
+mod starts;

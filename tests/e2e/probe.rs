@@ -22,20 +22,20 @@ pub(crate) struct Handshake {
 
 /// A thread that runs until it is asked for its result.
 #[derive(Debug)]
-struct Endless<T> {
+pub(crate) struct Endless<T> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Endless<T> {
-    fn start(work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static) -> Self {
+    pub(crate) fn start(work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::spawn(move || work(&|| !seen.load(Ordering::SeqCst)));
         Self { stop, thread }
     }
 
-    fn finish(self) -> T {
+    pub(crate) fn finish(self) -> T {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().unwrap()
     }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -109,7 +110,21 @@ impl Serve {
 
     /// Starts it and waits until it has taken its port, whether or not it listens yet.
     pub(crate) fn start(self) -> Sidecar {
-        let mut command = command(self.arguments);
+        let command = command(&self.arguments);
+        self.spawn(command)
+    }
+
+    /// The same as user nobody, from a copy of the binary in `folder`: the build may lie where only its owner can go.
+    pub(crate) fn start_as_nobody(self, folder: &Path) -> Sidecar {
+        const NOBODY: u32 = 65_534;
+        let copy = folder.join("tlsidecar");
+        std::fs::copy(env!("CARGO_BIN_EXE_tlsidecar"), &copy).unwrap();
+        let mut command = Command::new(copy);
+        command.args(&self.arguments).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
+        self.spawn(command)
+    }
+
+    fn spawn(self, mut command: Command) -> Sidecar {
         command.envs(self.environment).stderr(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let log = Log::follow(child.stderr.take().unwrap());

@@ -19,6 +19,8 @@ pub(super) enum Needs {
     Nothing,
     /// A mount namespace of one's own, so root.
     Mounts,
+    /// To start the sidecar as a user who may read but little, so root.
+    Nobody,
     /// A program that is not everywhere.
     Tool(&'static str),
 }
@@ -39,6 +41,8 @@ pub(super) enum Op {
     Exchange(&'static str, &'static str),
     /// This many other names come and go in a folder.
     Churn(&'static str, u32),
+    /// Other names come and go in a folder as fast as they can, until the case ends.
+    Flood(&'static str),
     /// A pause in milliseconds.
     Wait(u64),
     /// The sidecar starts.
@@ -72,6 +76,8 @@ pub(super) enum Extent {
     Whole,
     /// It ends before the old directory is removed.
     KeepingOld,
+    /// Its files are for their owner alone.
+    Closed,
     /// It ends right after it made its directory and files.
     Crashed,
     /// Its payload has both files in a folder.

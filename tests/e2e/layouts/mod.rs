@@ -6,6 +6,7 @@
 mod case;
 mod play;
 mod table;
+mod volumes;
 mod writers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use nix::unistd::geteuid;
 
 use self::case::{Case, Needs};
 use self::play::Play;
@@ -117,6 +119,7 @@ fn why_not(needs: Needs) -> Option<String> {
     match needs {
         Needs::Nothing => None,
         Needs::Mounts => may_not_mount(),
+        Needs::Nobody => (!geteuid().is_root()).then(|| "only root may become another user".to_owned()),
         Needs::Tool(name) => {
             let found =
                 Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -10,8 +10,8 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tlsidecar::demo::authority::Leaf;
 use tlsidecar::demo::volume::{Step, Volume};
 
-use super::case::{Case, Extent, Manner, Op, Sight};
-use super::writers;
+use super::case::{Case, Extent, Manner, Needs, Op, Sight};
+use super::writers::{self, Flood};
 use crate::client::canonical_serial;
 use crate::log::Line;
 use crate::material::{Generations, payload, serial, write_in_place};
@@ -31,6 +31,7 @@ pub(super) struct Play<'a> {
     sidecar: Option<Sidecar>,
     upstream: Upstream,
     held: Vec<File>,
+    floods: Vec<Flood>,
     served: Vec<u64>,
     watches: Option<usize>,
 }
@@ -38,8 +39,17 @@ pub(super) struct Play<'a> {
 impl<'a> Play<'a> {
     pub(super) fn new(folder: &'a Path, case: &'a Case, generations: &'a Generations) -> Self {
         let upstream = Upstream::tcp(Script::Echo);
-        let (held, served) = (Vec::new(), Vec::new());
-        Self { folder, case, generations, sidecar: None, upstream, held, served, watches: None }
+        Self {
+            folder,
+            case,
+            generations,
+            sidecar: None,
+            upstream,
+            held: Vec::new(),
+            floods: Vec::new(),
+            served: Vec::new(),
+            watches: None,
+        }
     }
 
     /// Performs all steps; a step that does not come true panics.
@@ -68,7 +78,8 @@ impl<'a> Play<'a> {
                 swap(volume, extent, &self.leaf(number));
             }
             Op::Exchange(one, other) => exchange(&self.path(one), &self.path(other)),
-            Op::Churn(folder, count) => churn(&self.path(folder), count),
+            Op::Churn(folder, count) => writers::churn(&self.path(folder), count),
+            Op::Flood(folder) => self.floods.push(Flood::start(self.path(folder))),
             Op::Wait(milliseconds) => pause(Duration::from_millis(milliseconds)),
             Op::Start => self.start(),
             Op::See(sight) => self.see(sight),
@@ -113,7 +124,11 @@ impl<'a> Play<'a> {
     fn start(&mut self) {
         let (certificate, key) = (self.path(self.case.certificate), self.path(self.case.key));
         let serve = Serve::new(&self.upstream.address(), &certificate, &key).by_events_only();
-        self.sidecar = Some(serve.with("--log-level", "debug").start());
+        let serve = serve.with("--log-level", "debug");
+        self.sidecar = Some(match self.case.needs {
+            Needs::Nobody => serve.start_as_nobody(self.folder),
+            Needs::Nothing | Needs::Mounts | Needs::Tool(_) => serve.start(),
+        });
     }
 
     fn serves(&mut self, number: u64) {
@@ -181,6 +196,10 @@ fn swap(mut volume: Volume, extent: Extent, leaf: &Leaf) {
     let (files, last) = match extent {
         Extent::Whole => (both.as_slice(), Step::Removal),
         Extent::KeepingOld => (both.as_slice(), Step::Unlinks),
+        Extent::Closed => {
+            volume = volume.with_file_mode(0o600);
+            (both.as_slice(), Step::Removal)
+        }
         Extent::Crashed => (both.as_slice(), Step::Files),
         Extent::Nested => (nested.as_slice(), Step::Removal),
         Extent::ChainAlone => (&both[..1], Step::Removal),
@@ -196,12 +215,4 @@ fn shell(folder: &Path, line: &str) {
 
 fn exchange(one: &Path, other: &Path) {
     renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE).unwrap();
-}
-
-fn churn(folder: &Path, count: u32) {
-    for number in 0..count {
-        let path = folder.join(format!("other-{number}"));
-        File::create(&path).unwrap();
-        fs::remove_file(&path).unwrap();
-    }
 }

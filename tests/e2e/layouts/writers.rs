@@ -1,10 +1,11 @@
-//! Ways to write a pair that no ordinary tool offers: slowly, without closing, unnamed, through a mapping, in parts.
+//! Ways to write a pair that no ordinary tool offers (slowly, without closing, unnamed, through a mapping, in parts), and
+//! writers of other names that are in the way.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::{AT_FDCWD, AtFlags};
@@ -14,6 +15,7 @@ use tlsidecar::demo::authority::Leaf;
 use crate::mapping::Mapping;
 use crate::material::payload;
 use crate::patience::pause;
+use crate::probe::Endless;
 
 const SLOWNESS: Duration = Duration::from_millis(100);
 /// Longer than any chain of ours, and than any key.
@@ -81,4 +83,35 @@ pub(super) fn put_in_parts(folder: &Path, leaf: &Leaf) {
     pause(Duration::from_millis(10));
     let mut rest = OpenOptions::new().append(true).open(folder.join("tls.crt")).unwrap();
     rest.write_all(issuers.as_bytes()).unwrap();
+}
+
+/// Names that have nothing to do with the pair come and go.
+pub(super) fn churn(folder: &Path, count: u32) {
+    for number in 0..count {
+        let path = folder.join(format!("other-{number}"));
+        File::create(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// The same without an end, on a thread, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Flood(Option<Endless<()>>);
+
+impl Flood {
+    pub(super) fn start(folder: PathBuf) -> Self {
+        Self(Some(Endless::start(move |going_on| {
+            while going_on() {
+                churn(&folder, 100);
+            }
+        })))
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        if let Some(flood) = self.0.take() {
+            flood.finish();
+        }
+    }
 }
