@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::{Client, End, Trust};
 use crate::log::Line;
 use crate::material::{Generations, PlainPair, folder, scaled};
-use crate::patience::{SOON, now, until};
+use crate::patience::{SOON, now, pause, until};
 use crate::pattern::{Hash, Hasher, Pattern};
 use crate::sidecar::{Serve, Sidecar};
 use crate::upstream::{RefusingPort, Script, Upstream};
@@ -101,6 +101,25 @@ fn fifty_connections_echo_at_once() {
             client.echo(message.as_bytes()).unwrap();
         }
     }
+}
+
+#[test]
+fn a_client_that_does_not_read_costs_little_memory_and_loses_nothing() {
+    // Much more than the sockets on the way hold.
+    let length = 64_000_000;
+    let upstream = Upstream::tcp(Script::Exchange { seed: 55, length });
+    let scene = Scene::before(&upstream.address());
+    let mut client = scene.connect();
+    let kernel = scene.sidecar.kernel();
+    let before_kb = kernel.resident_kb();
+    pause(Duration::from_secs(1));
+    let ticks = kernel.cpu_ticks();
+    pause(Duration::from_secs(1));
+    let (grown_kb, spent) = (kernel.resident_kb().saturating_sub(before_kb), kernel.cpu_ticks() - ticks);
+    assert!(grown_kb < 2048, "{grown_kb} kB for one connection");
+    assert!(spent <= 2, "{spent} ticks of 10 ms in a second of waiting");
+    client.end_with_notify().unwrap();
+    assert_eq!(client.hash_rest(), (pattern_hash(55, length), End::Notified));
 }
 
 /// How a client says that it has sent all.

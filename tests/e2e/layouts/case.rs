@@ -47,6 +47,9 @@ pub(super) enum Op {
     Wait(u64),
     /// The sidecar starts.
     Start,
+    /// The sidecar is stopped, so that events queue up, and goes on.
+    Freeze,
+    Thaw,
     /// Something is seen from outside.
     See(Sight),
 }

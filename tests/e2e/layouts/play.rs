@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::sys::signal::Signal;
 use tlsidecar::demo::authority::Leaf;
 use tlsidecar::demo::volume::{Step, Volume};
 
@@ -82,6 +83,8 @@ impl<'a> Play<'a> {
             Op::Flood(folder) => self.floods.push(Flood::start(self.path(folder))),
             Op::Wait(milliseconds) => pause(Duration::from_millis(milliseconds)),
             Op::Start => self.start(),
+            Op::Freeze => self.sidecar().signal(Signal::SIGSTOP),
+            Op::Thaw => self.sidecar().signal(Signal::SIGCONT),
             Op::See(sight) => self.see(sight),
         }
     }

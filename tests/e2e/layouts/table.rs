@@ -2,7 +2,7 @@
 
 use tlsidecar::demo::volume::Order;
 
-use super::case::Op::{Chain, Churn, Exchange, Flood, Key, Put, Run, See, Start, Swap, Wait};
+use super::case::Op::{Chain, Churn, Exchange, Flood, Freeze, Key, Put, Run, See, Start, Swap, Thaw, Wait};
 use super::case::Sight::{Refuses, Warnings};
 use super::case::{Case, Extent, Manner, Needs, Op, case, keeps, put, serves};
 use super::volumes;
@@ -285,6 +285,22 @@ fn noise() -> Vec<Case> {
             [Run("mkdir -p p/c"), put("p/c", 1), Start, serves(1), Flood("p"), put("p/c", 2), serves(2)],
         )
         .at("p/c/tls.crt", "p/c/tls.key"),
+        plain(
+            "more events than the kernel keeps do not hide a change",
+            &(2..=4)
+                .flat_map(|number| {
+                    // Two events a name; the kernel keeps 16,384.
+                    [
+                        Freeze,
+                        Churn("c", 12_000),
+                        Run("rm -r c; mkdir c"),
+                        put("c", number),
+                        Thaw,
+                        serves(number),
+                    ]
+                })
+                .collect::<Vec<_>>(),
+        ),
         plain(
             "forty thousand other names do not hide a change",
             &[Churn("c", 40_000), put("c", 2), serves(2)],
