@@ -29,6 +29,7 @@ mod demo;
 mod harness;
 mod layouts;
 mod lifecycle;
+mod mutations;
 mod noise;
 mod refusal;
 mod rotation;
