@@ -146,3 +146,184 @@ pub fn digest(files: &[&[u8]]) -> [u8; 32] {
     digest.copy_from_slice(context.finish().as_ref());
     digest
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+
+    use super::super::testing::{Algorithm, Authority, Leaf, Pair, crlf, older_format, pem};
+    use super::*;
+    use rustls::pki_types::pem::PemObject;
+
+    fn parse(certificate_file: &str, key_file: &str) -> Result<Bundle, Fault> {
+        Bundle::parse(certificate_file.as_bytes(), key_file.as_bytes())
+    }
+
+    fn fault(certificate_file: &str, key_file: &str) -> String {
+        let fault = parse(certificate_file, key_file).unwrap_err();
+        format!("{:?}: {fault} ({})", fault.file, fault.reason())
+    }
+
+    #[test]
+    fn a_chain_and_its_key_are_a_bundle_with_or_without_intermediate_and_root() {
+        let pair = Pair::new(&Leaf::default());
+        for (chain, length) in
+            [(pair.leaf.clone(), 1), (pair.leaf.clone() + &pair.intermediate, 2), (pair.chain(), 3)]
+        {
+            for layout in [chain.clone(), crlf(&chain)] {
+                let bundle = parse(&layout, &pair.key).unwrap();
+                assert_eq!(bundle.facts().certificates, length);
+                assert_eq!(bundle.key.cert.len(), length);
+            }
+        }
+        let root = parse(&pair.root, &pair.key).unwrap_err();
+        assert_eq!(root.problem, Problem::KeyMismatch);
+    }
+
+    #[test]
+    fn one_file_with_key_and_chain_in_any_order_is_both() {
+        let Pair { leaf, intermediate, root, key } = Pair::new(&Leaf::default());
+        let plain = parse(&[&*leaf, &intermediate, &root].concat(), &key).unwrap();
+        for combined in [
+            [&*key, &leaf, &intermediate, &root],
+            [&leaf, &key, &intermediate, &root],
+            [&leaf, &intermediate, &root, &key],
+        ] {
+            let bundle = parse(&combined.concat(), &combined.concat()).unwrap();
+            assert_eq!(bundle.key.cert, plain.key.cert);
+        }
+        assert!(parse(&[&*key, &leaf].concat(), &key).is_ok());
+        assert!(parse(&leaf, &[&*leaf, &key].concat()).is_ok());
+    }
+
+    #[test]
+    fn keys_come_in_three_formats() {
+        let parameters = pem("EC PARAMETERS", &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]);
+        for (algorithm, label) in [(Algorithm::P256, "EC PRIVATE KEY"), (Algorithm::Rsa, "RSA PRIVATE KEY")] {
+            let pair = Pair::new(&Leaf { algorithm, ..Leaf::default() });
+            let older = older_format(&pair.key, label);
+            for key in [pair.key.clone(), crlf(&older), parameters.clone() + &older] {
+                assert!(parse(&pair.leaf, &key).is_ok(), "{label}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_refused_whatever_its_kind() {
+        let authority = Authority::new();
+        let p256 = || authority.issue(&Leaf::default());
+        let rsa = || authority.issue(&Leaf { algorithm: Algorithm::Rsa, ..Leaf::default() });
+        let mismatch = "Pair: private key: does not match the leaf certificate (key_mismatch)";
+        for (one, other) in [(p256(), p256()), (p256(), rsa()), (rsa(), p256()), (rsa(), rsa())] {
+            assert_eq!(fault(&one.chain(), &other.key), mismatch);
+        }
+    }
+
+    #[test]
+    fn certificates_that_do_not_follow_each_other_are_named() {
+        let Pair { leaf, intermediate, root, key } = Pair::new(&Leaf::default());
+        for (chain, n) in [
+            ([&*intermediate, &leaf, ""], 1),
+            ([&leaf, &root, &intermediate], 1),
+            ([&leaf, &leaf, &intermediate], 1),
+            ([&leaf, &intermediate, &leaf], 2),
+            ([&root, &intermediate, &leaf], 1),
+        ] {
+            let expected = format!(
+                "Certificate: certificate {n}: is not issued by the certificate after it (not_issued_by_next)"
+            );
+            assert_eq!(fault(&chain.concat(), &key), expected);
+        }
+    }
+
+    #[test]
+    fn each_file_must_hold_what_it_is_for() {
+        let Pair { leaf, key, .. } = Pair::new(&Leaf::default());
+        let other = Pair::new(&Leaf::default()).key;
+        let two = [&*key, &other].concat();
+        let openssh = key.replace("PRIVATE", "OPENSSH PRIVATE");
+        let encrypted = key.replace("PRIVATE", "ENCRYPTED PRIVATE");
+        let trusted = leaf.replace("CERTIFICATE", "TRUSTED CERTIFICATE");
+        let junk = pem("PRIVATE KEY", b"not a key");
+        let unsupported = "is in a format that is not supported (unsupported_format)";
+        for (certificate_file, key_file, expected) in [
+            ("", &*key, "Certificate: file: is empty (empty)"),
+            (&*leaf, "", "Key: file: is empty (empty)"),
+            (&*key, &*leaf, "Certificate: file: holds no certificate (no_certificate)"),
+            (&*leaf, &*leaf, "Key: file: holds no private key (no_key)"),
+            (&*leaf, &*two, "Key: file: holds more than one private key (several_keys)"),
+            (&*leaf, &*key.repeat(2), "Key: file: holds more than one private key (several_keys)"),
+            (&*leaf, &*openssh, &*format!("Key: private key: {unsupported}")),
+            (&*trusted, &*key, &*format!("Certificate: certificate 1: {unsupported}")),
+            (
+                &*leaf,
+                &*encrypted,
+                "Key: private key: is encrypted; a key without passphrase is needed (encrypted_key)",
+            ),
+            (
+                &*leaf,
+                &*junk,
+                "Key: private key: can't be read as an RSA, ECDSA or Ed25519 key (unreadable_key)",
+            ),
+        ] {
+            assert_eq!(fault(certificate_file, key_file), expected);
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_is_none_is_named() {
+        let Pair { leaf, intermediate, key, .. } = Pair::new(&Leaf::default());
+        let der = CertificateDer::from_pem_slice(leaf.as_bytes()).unwrap();
+        let unreadable = |n| {
+            format!(
+                "Certificate: certificate {n}: can't be read as an X.509 certificate (unreadable_certificate)"
+            )
+        };
+        let longer = pem("CERTIFICATE", &[&der, &b"more"[..]].concat());
+        assert_eq!(fault(&longer, &key), unreadable(1));
+        for cut in (0..der.len()).step_by(7) {
+            let shorter = leaf.clone() + &pem("CERTIFICATE", &der[..cut]) + &intermediate;
+            assert_eq!(fault(&shorter, &key), unreadable(2), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn no_changed_byte_of_a_certificate_can_panic_it() {
+        let Pair { leaf, key, .. } = Pair::new(&Leaf::default());
+        let der = CertificateDer::from_pem_slice(leaf.as_bytes()).unwrap();
+        for place in 0..der.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut changed = der.to_vec();
+                changed[place] = value;
+                let _ = parse(&pem("CERTIFICATE", &changed), &key);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_shows_the_key() {
+        let pair = Pair::new(&Leaf::default());
+        let bundle = parse(&pair.leaf, &pair.key).unwrap();
+        let body: Vec<_> = pair.key.lines().filter(|line| !line.starts_with('-')).collect();
+        let der = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+        let shown = format!("{bundle:?} {bundle:#?}");
+        assert!(body.iter().all(|line| !shown.contains(line)));
+        assert!(!shown.contains(&format!("{:?}", &der.secret_der()[36..60])));
+        assert!(shown.contains("CA07"), "{shown}");
+    }
+
+    #[test]
+    fn the_digest_knows_where_files_end() {
+        let digests = [
+            digest(&[b"ab", b"c"]),
+            digest(&[b"a", b"bc"]),
+            digest(&[b"abc"]),
+            digest(&[b"abc", b""]),
+            digest(&[b"", b"abc"]),
+        ];
+        for (n, one) in digests.iter().enumerate() {
+            assert!(digests[n + 1..].iter().all(|other| other != one));
+        }
+        assert_eq!(digest(&[b"ab", b"c"]), digests[0]);
+    }
+}

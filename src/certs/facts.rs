@@ -196,3 +196,75 @@ fn unix_seconds(moment: SystemTime) -> i64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+    use super::super::testing::{Leaf, Pair, bundle, day};
+    use super::*;
+
+    fn facts(leaf: &Leaf) -> Facts {
+        bundle(&Pair::new(leaf)).facts().clone()
+    }
+
+    #[test]
+    fn a_leaf_is_told_apart_by_serial_names_and_dates() {
+        let facts = facts(&Leaf { serial: 0x0b, valid: (20_000, 20_090), ..Leaf::default() });
+        // The first bit of the serial is set, so its DER begins with a zero byte.
+        assert_eq!(facts.serial, "CA0B");
+        assert_eq!(facts.subject, "CN=leaf");
+        assert_eq!(facts.issuer, "CN=intermediate");
+        let names: Vec<_> = facts.names.iter().map(Name::to_string).collect();
+        assert_eq!(names, ["localhost", "*.example.org", "127.0.0.1", "::1", "spiffe://example.org/web"]);
+        assert_eq!((facts.not_before, facts.not_after), (day(20_000), day(20_090)));
+        assert_eq!(Rfc3339(facts.not_after).to_string(), "2025-01-02T00:00:00Z");
+        assert_eq!(facts.certificates, 3);
+    }
+
+    #[test]
+    fn the_fingerprint_is_that_of_the_leaf() {
+        let bundle = bundle(&Pair::new(&Leaf::default()));
+        let leaf = bundle.key.cert.first().unwrap();
+        let expected = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf);
+        let expected: String = expected.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(bundle.facts().leaf_sha256, expected);
+    }
+
+    #[test]
+    fn both_ends_belong_to_the_life_of_a_certificate() {
+        let facts = facts(&Leaf { valid: (100, 200), ..Leaf::default() });
+        let moment = Duration::from_nanos(1);
+        assert_eq!(facts.validity(day(100) - moment), Validity::NotYetValid);
+        assert_eq!(facts.validity(day(100)), Validity::Valid);
+        assert_eq!(facts.validity(day(200)), Validity::Valid);
+        assert_eq!(facts.validity(day(200) + moment), Validity::Expired);
+    }
+
+    #[test]
+    fn texts_are_escaped_and_bounded() {
+        assert_eq!(printable("O=Ümlaut\n\u{1b}[31m"), "O=Ümlaut\\n\\u{1b}[31m");
+        let long = printable(&"x".repeat(TEXT_LIMIT + 1));
+        assert_eq!(long.chars().count(), TEXT_LIMIT + 1);
+        assert!(long.ends_with("x…"));
+        assert_eq!(printable(&"x".repeat(TEXT_LIMIT)), "x".repeat(TEXT_LIMIT));
+        assert_eq!(serial(&[0]), "00");
+        assert_eq!(serial(&[0, 0xff]), "FF");
+        assert_eq!(serial(&[7; 70_000]).len(), TEXT_LIMIT);
+    }
+
+    #[test]
+    fn moments_are_shown_in_utc() {
+        let seconds = Duration::from_secs;
+        for (moment, shown) in [
+            (SystemTime::UNIX_EPOCH, "1970-01-01T00:00:00Z"),
+            (SystemTime::UNIX_EPOCH + Duration::from_millis(951_827_696_999), "2000-02-29T12:34:56Z"),
+            (SystemTime::UNIX_EPOCH - Duration::from_millis(1), "1969-12-31T23:59:59Z"),
+            (SystemTime::UNIX_EPOCH - seconds(86_400), "1969-12-31T00:00:00Z"),
+            (SystemTime::UNIX_EPOCH + seconds(253_402_300_799), "9999-12-31T23:59:59Z"),
+            (SystemTime::UNIX_EPOCH + seconds(253_402_300_800), "@253402300800"),
+        ] {
+            assert_eq!(Rfc3339(moment).to_string(), shown);
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! PEM bytes to a checked bundle, and bundles to generations.
 //!
-//! A certificate file and a key file become a [`Bundle`] or a [`Fault`] that names the part to blame. A [`Store`]
-//! stages a bundle against what is served and commits it as the next [`Generation`]; a [`Reader`] hands the
+//! A certificate file and a key file become a `Bundle` or a `Fault` that names the part to blame. A `Store`
+//! stages a bundle against what is served and commits it as the next `Generation`; a `Reader` hands the
 //! generation in force to whoever accepts a connection. Nothing here knows paths, watching or sockets, and
 //! time always comes in as an argument. The tests stand beside the code of each file.
 
+mod admission;
 mod bundle;
 mod facts;
 mod fault;
@@ -14,9 +15,10 @@ mod store;
 #[cfg(test)]
 mod testing;
 
+pub use admission::Refusal;
 pub use bundle::{Bundle, digest};
 pub use facts::{Facts, Name, Rfc3339, Validity};
 pub use fault::{Fault, File, Part, Problem};
 pub use pem::{CERTIFICATE_LIMIT, FILE_LIMIT_BYTES};
 pub use policy::{ExpiredAtStart, MinimumVersion, Policy, PolicyFault, known_groups, known_suites, warm_up};
-pub use store::{Generation, Reader, Refusal, Staged, Store};
+pub use store::{Generation, Reader, Staged, Store};

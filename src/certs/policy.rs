@@ -5,7 +5,7 @@
 //! must come with new terms: a resumed session is not verified again.)
 //!
 //! Knows nothing of configuration texts: cipher suites and groups are IANA code points. The tests below hold the order,
-//! and handshakes beside the store show what clients get.
+//! and handshakes in the tests of the store show what clients get.
 
 use rustls::{
     ConfigBuilder, ServerConfig, SupportedCipherSuite, WantsVerifier,
@@ -243,4 +243,87 @@ fn choose_groups(codes: &[u16]) -> Result<Vec<&'static dyn SupportedKxGroup>, Po
         group.copied().ok_or(PolicyFault::UnknownGroup(*wanted))
     };
     codes.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+
+    use super::*;
+
+    const AES_128_TLS13: u16 = 0x1301;
+    const AES_256_TLS13: u16 = 0x1302;
+    const ECDSA_AES_256: u16 = 0xc02c;
+
+    fn suites(policy: &Policy, aes: Aes) -> (Vec<u16>, Choice) {
+        let terms = Terms::for_processor(policy, aes).unwrap();
+        (terms.builder.crypto_provider().cipher_suites.iter().map(code).collect(), terms.choice)
+    }
+
+    fn fault(policy: &Policy) -> PolicyFault {
+        Terms::new(policy).unwrap_err()
+    }
+
+    #[test]
+    fn the_server_prefers_aes_128_where_that_is_fast() {
+        let (fast, choice) = suites(&Policy::default(), Aes::Fast);
+        assert_eq!((fast[0], choice), (AES_128_TLS13, Choice::Server));
+        let (slow, choice) = suites(&Policy::default(), Aes::Slow);
+        assert_eq!(choice, Choice::Client);
+        let sorted = |mut codes: Vec<u16>| {
+            codes.sort_unstable();
+            codes
+        };
+        assert_eq!(sorted(fast), sorted(slow));
+    }
+
+    #[test]
+    fn an_explicit_list_is_offered_as_it_is() {
+        for codes in [vec![AES_256_TLS13, AES_128_TLS13], vec![ECDSA_AES_256]] {
+            let policy = Policy { cipher_suites: codes.clone(), ..Policy::default() };
+            assert_eq!(suites(&policy, Aes::Fast), (codes, Choice::Server));
+        }
+    }
+
+    #[test]
+    fn the_post_quantum_group_comes_first_unless_groups_are_listed() {
+        let first = |policy: &Policy| {
+            let terms = Terms::new(policy).unwrap();
+            u16::from(terms.builder.crypto_provider().kx_groups[0].name())
+        };
+        assert_eq!(first(&Policy::default()), 0x11ec);
+        assert_eq!(first(&Policy { groups: vec![0x0017, 0x001d], ..Policy::default() }), 0x0017);
+    }
+
+    #[test]
+    fn a_policy_that_can_serve_nobody_says_why() {
+        let minimum_version = MinimumVersion::Tls13;
+        let only_tls12 = Policy { minimum_version, cipher_suites: vec![ECDSA_AES_256], ..Policy::default() };
+        assert_eq!(fault(&only_tls12), PolicyFault::NoUsableSuite(minimum_version));
+        let unknown = Policy { cipher_suites: vec![AES_128_TLS13, 0x000a], ..Policy::default() };
+        assert_eq!(fault(&unknown), PolicyFault::UnknownSuite(0x000a));
+        assert_eq!(fault(&unknown).to_string(), "cipher suite 0x000a is not supported");
+        let group = Policy { groups: vec![0x0100], ..Policy::default() };
+        assert_eq!(fault(&group), PolicyFault::UnknownGroup(0x0100));
+        for length in [0, 256] {
+            let alpn = Policy { alpn: vec![b"h2".to_vec(), vec![b'x'; length]], ..Policy::default() };
+            assert_eq!(fault(&alpn), PolicyFault::AlpnLength(length));
+        }
+    }
+
+    #[test]
+    fn what_is_known_can_be_asked_for_and_has_a_name() {
+        warm_up().unwrap();
+        let (suites, groups) = (known_suites(), known_groups());
+        assert!(suites.contains(&("TLS_AES_128_GCM_SHA256".to_owned(), AES_128_TLS13)));
+        assert!(groups.contains(&("x25519mlkem768".to_owned(), 0x11ec)));
+        assert!(groups.contains(&("x25519".to_owned(), 0x001d)));
+        assert!(suites.iter().chain(&groups).all(|(name, _)| !name.is_empty()));
+        let policy = Policy {
+            cipher_suites: suites.into_iter().map(|(_, code)| code).collect(),
+            groups: groups.into_iter().map(|(_, code)| code).collect(),
+            ..Policy::default()
+        };
+        assert!(Terms::new(&policy).is_ok());
+    }
 }

@@ -1,29 +1,18 @@
 //! Which bundle is served, and what may take its place.
 //!
-//! All that can fail happens while staging; committing is one atomic exchange of a pointer. What is served stays until
-//! something better is proven:
+//! All that can fail happens while staging, so a failure leaves everything as it was; committing is one atomic exchange
+//! of a pointer. A connection that wants to be counted among the users of its generation holds the `Arc` of it.
 //!
-//! | candidate | nothing served | served is valid | served is not yet valid | served is expired |
-//! |---|---|---|---|---|
-//! | valid | serve | serve | serve | serve |
-//! | not yet valid | serve | refuse, retry | serve unless it begins later | serve |
-//! | expired | as the policy says | refuse | refuse | serve unless it ended earlier |
-//!
-//! A certificate that is not yet valid is served when there is no other: the clock that is wrong may be ours.
-//!
-//! Knows neither files nor sockets, and is told the time. A connection that wants to be counted among the users of its
-//! generation holds the `Arc` of it. The tests below show the table, and that nothing old is kept alive from here.
+//! Knows neither files nor sockets, and is told the time. The tests below show that every thread sees a commit, that
+//! nothing old is kept alive from here, and what clients get.
 
-use super::{
-    Bundle, Facts, Policy, PolicyFault, Rfc3339, Validity,
-    policy::{ExpiredAtStart, Terms},
-};
+use super::{Bundle, ExpiredAtStart, Facts, Policy, PolicyFault, Refusal, admission::admit, policy::Terms};
 use arc_swap::ArcSwapOption;
 use rustls::{pki_types::CertificateDer, sign::CertifiedKey};
 use std::{
     fmt,
     sync::{Arc, Weak},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 /// A bundle in force, or one that was. Immutable.
@@ -79,58 +68,6 @@ impl fmt::Debug for Staged {
         f.debug_struct("Staged").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
-
-/// Why a good bundle does not take the place of what is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is expired, and what is served (if anything) is better.
-    Expired {
-        /// The certificate's end.
-        since: SystemTime,
-    },
-    /// It is not yet valid, and what is served is better.
-    NotYetValid {
-        /// The certificate's beginning.
-        from: SystemTime,
-        /// When to stage it again: it is valid by then, or what is served no longer is.
-        retry: SystemTime,
-    },
-    /// No cipher suite on offer works with this kind of key.
-    NoSuiteForKey,
-}
-
-impl Refusal {
-    /// A stable label in snake_case.
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Expired { .. } => "expired",
-            Self::NotYetValid { .. } => "not_yet_valid",
-            Self::NoSuiteForKey => "no_suite_for_key",
-        }
-    }
-
-    /// When to stage the same bundle again, if waiting helps.
-    pub const fn retry_at(&self) -> Option<SystemTime> {
-        match self {
-            Self::NotYetValid { retry, .. } => Some(*retry),
-            Self::Expired { .. } | Self::NoSuiteForKey => None,
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired { since } => write!(f, "certificate is expired since {}", Rfc3339(*since)),
-            Self::NotYetValid { from, .. } => {
-                write!(f, "certificate is not valid before {}", Rfc3339(*from))
-            }
-            Self::NoSuiteForKey => write!(f, "no cipher suite on offer works with this kind of key"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// What is served, and what was. One owner commits; everybody else holds a [`Reader`].
 #[derive(Debug)]
@@ -206,37 +143,6 @@ impl Store {
     }
 }
 
-/// The table at the top of this file.
-fn admit(
-    candidate: &Facts,
-    served: Option<&Facts>,
-    wall: SystemTime,
-    expired_at_start: ExpiredAtStart,
-) -> Result<(), Refusal> {
-    use Validity::{Expired, NotYetValid, Valid};
-    let expired = Err(Refusal::Expired { since: candidate.not_after });
-    match (candidate.validity(wall), served.map(|served| (served, served.validity(wall)))) {
-        (Valid, _) | (NotYetValid, None | Some((_, Expired))) => Ok(()),
-        (NotYetValid, Some((served, Valid))) => {
-            let served_ends =
-                served.not_after.checked_add(Duration::from_secs(1)).unwrap_or(served.not_after);
-            let retry = candidate.not_before.min(served_ends);
-            Err(Refusal::NotYetValid { from: candidate.not_before, retry })
-        }
-        (NotYetValid, Some((served, NotYetValid))) if candidate.not_before > served.not_before => {
-            Err(Refusal::NotYetValid { from: candidate.not_before, retry: candidate.not_before })
-        }
-        (NotYetValid, Some((_, NotYetValid))) => Ok(()),
-        (Expired, None) => match expired_at_start {
-            ExpiredAtStart::Serve => Ok(()),
-            ExpiredAtStart::Refuse => expired,
-        },
-        (Expired, Some((_, Valid | NotYetValid))) => expired,
-        (Expired, Some((served, Expired))) if candidate.not_after < served.not_after => expired,
-        (Expired, Some((_, Expired))) => Ok(()),
-    }
-}
-
 /// A view of what is served, cheap to clone and to ask.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -247,5 +153,211 @@ impl Reader {
     /// The generation in force, or none before the first commit.
     pub fn current(&self) -> Option<Arc<Generation>> {
         self.current.load_full()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::disallowed_methods,
+        reason = "tests stop at the first surprise"
+    )]
+
+    use super::super::{
+        MinimumVersion, Rfc3339,
+        testing::{Algorithm, Authority, Leaf, Pair, TODAY, bundle, client, client_of, connect, crlf, day},
+    };
+    use super::*;
+    use rustls::HandshakeKind;
+    use std::{sync::mpsc, thread};
+
+    fn store() -> Store {
+        Store::new(&Policy::default()).unwrap()
+    }
+
+    /// Stages and commits [`TODAY`].
+    fn serve(store: &mut Store, bundle: Bundle) -> Arc<Generation> {
+        let staged = store.stage(bundle, day(TODAY)).unwrap();
+        store.commit(staged, Instant::now())
+    }
+
+    #[test]
+    fn a_refused_bundle_is_admitted_at_the_time_to_retry() {
+        let authority = Authority::new();
+        for (from, to) in [(TODAY + 1, TODAY + 50), (TODAY + 20, TODAY + 50)] {
+            let mut store = store();
+            serve(
+                &mut store,
+                bundle(&authority.issue(&Leaf { valid: (TODAY - 10, TODAY + 10), ..Leaf::default() })),
+            );
+            let next = bundle(&authority.issue(&Leaf { valid: (from, to), ..Leaf::default() }));
+            let refusal = store.stage(next.clone(), day(TODAY)).unwrap_err();
+            assert_eq!(refusal.reason(), "not_yet_valid");
+            assert_eq!(
+                refusal.to_string(),
+                format!("certificate is not valid before {}", Rfc3339(day(from)))
+            );
+            let retry = refusal.retry_at().unwrap();
+            assert!(retry > day(TODAY));
+            assert!(store.stage(next, retry).is_ok());
+            assert_eq!(store.current().unwrap().number, 1);
+        }
+    }
+
+    #[test]
+    fn nothing_is_served_before_the_first_commit_and_staging_changes_nothing() {
+        let mut store = store();
+        let reader = store.reader();
+        assert!(reader.current().is_none());
+        let staged = store.stage(bundle(&Pair::new(&Leaf::default())), day(TODAY)).unwrap();
+        assert!(reader.current().is_none());
+        let published = Instant::now();
+        let generation = store.commit(staged, published);
+        assert_eq!((generation.number, generation.published), (1, published));
+        assert!(Arc::ptr_eq(&reader.current().unwrap(), &generation));
+    }
+
+    #[test]
+    fn a_key_that_no_suite_can_use_is_refused() {
+        const ECDSA_AES_128: u16 = 0xc02b;
+        let policy = Policy { cipher_suites: vec![ECDSA_AES_128], ..Policy::default() };
+        let store = Store::new(&policy).unwrap();
+        let authority = Authority::new();
+        assert!(store.stage(bundle(&authority.issue(&Leaf::default())), day(TODAY)).is_ok());
+        let rsa = bundle(&authority.issue(&Leaf { algorithm: Algorithm::Rsa, ..Leaf::default() }));
+        assert_eq!(store.stage(rsa, day(TODAY)).unwrap_err(), Refusal::NoSuiteForKey);
+    }
+
+    #[test]
+    fn another_layout_is_no_change_and_a_renewed_intermediate_is_one() {
+        let pair = Pair::new(&Leaf::default());
+        let mut store = store();
+        let generation = serve(&mut store, bundle(&pair));
+        let commented = Pair { leaf: format!("# renewed by hand\n{}", crlf(&pair.leaf)), ..pair.clone() };
+        assert!(generation.serves(&bundle(&commented)));
+        let shorter = Bundle::parse(pair.leaf.as_bytes(), pair.key.as_bytes()).unwrap();
+        assert!(!generation.serves(&shorter));
+        let renewed =
+            Pair { intermediate: Authority::new().issue(&Leaf::default()).intermediate, ..pair.clone() };
+        let renewed = pair.leaf + &renewed.intermediate;
+        assert!(!generation.serves(&Bundle::parse(renewed.as_bytes(), pair.key.as_bytes()).unwrap()));
+    }
+
+    #[test]
+    fn old_generations_live_as_long_as_somebody_holds_them() {
+        let mut store = store();
+        let bundle = bundle(&Pair::new(&Leaf::default()));
+        assert_eq!(store.live_generations(), 0);
+        let first = serve(&mut store, bundle.clone());
+        let config = Arc::downgrade(&first.server_config);
+        for _ in 0..5_000 {
+            serve(&mut store, bundle.clone());
+            assert!(store.alive.len() <= 3);
+        }
+        assert_eq!(store.live_generations(), 2);
+        drop(first);
+        assert_eq!(store.live_generations(), 1);
+        assert!(config.upgrade().is_none());
+        assert_eq!(store.current().unwrap().number, 5_001);
+        // The key is held here, by the generation and by its configuration.
+        assert!(Arc::strong_count(&bundle.key) <= 4, "{}", Arc::strong_count(&bundle.key));
+    }
+
+    #[test]
+    fn when_a_commit_returns_every_thread_reads_it() {
+        const COMMITS: u64 = 2_000;
+        let mut store = store();
+        let bundle = bundle(&Pair::new(&Leaf::default()));
+        let (announce, announced) = mpsc::channel::<u64>();
+        let (answer, answered) = mpsc::channel::<u64>();
+        let reader = store.reader();
+        let other = thread::spawn(move || {
+            while announced.recv().is_ok() {
+                answer.send(reader.current().map_or(0, |generation| generation.number)).unwrap();
+            }
+        });
+        for number in 1..=COMMITS {
+            serve(&mut store, bundle.clone());
+            announce.send(number).unwrap();
+            assert_eq!(answered.recv().unwrap(), number);
+        }
+        drop(announce);
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn clients_get_the_chain_in_force_and_resume_across_a_rotation() {
+        let authority = Authority::new();
+        let [old, new] = [1, 2].map(|serial| authority.issue(&Leaf { serial, ..Leaf::default() }));
+        for version in rustls::ALL_VERSIONS {
+            let mut store = store();
+            let first = serve(&mut store, bundle(&old));
+            let known = Arc::new(client_of(&old, &[version]));
+            let (seen, _) = connect(&known, &first).unwrap();
+            assert_eq!(seen.protocol_version(), Some(version.version));
+            assert_eq!(seen.handshake_kind(), Some(HandshakeKind::Full));
+            assert_eq!(seen.peer_certificates(), Some(first.chain()));
+
+            let second = serve(&mut store, bundle(&new));
+            let (resumed, _) = connect(&known, &second).unwrap();
+            assert_eq!(resumed.handshake_kind(), Some(HandshakeKind::Resumed));
+            let (fresh, _) = connect(&Arc::new(client_of(&old, &[version])), &second).unwrap();
+            assert_eq!(fresh.peer_certificates(), Some(second.chain()));
+            assert_ne!(first.chain(), second.chain());
+        }
+    }
+
+    #[test]
+    fn the_policy_is_what_clients_get() {
+        const AES_256_TLS13: u16 = 0x1302;
+        let pair = Pair::new(&Leaf::default());
+        let policy = Policy {
+            minimum_version: MinimumVersion::Tls13,
+            cipher_suites: vec![AES_256_TLS13],
+            groups: vec![0x0017],
+            alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            ..Policy::default()
+        };
+        let mut store = Store::new(&policy).unwrap();
+        let generation = serve(&mut store, bundle(&pair));
+        let mut config = client(&pair);
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
+        let (client, server) = connect(&Arc::new(config.clone()), &generation).unwrap();
+        assert_eq!(client.alpn_protocol(), Some(&b"h2"[..]));
+        let suite = server.negotiated_cipher_suite().map(|suite| u16::from(suite.suite()));
+        assert_eq!(suite, Some(AES_256_TLS13));
+        let group = server.negotiated_key_exchange_group().map(|group| u16::from(group.name()));
+        assert_eq!(group, Some(0x0017));
+
+        config.alpn_protocols = vec![b"spdy/1".to_vec()];
+        assert!(connect(&Arc::new(config), &generation).is_err());
+        let old_client = client_of(&pair, &[&rustls::version::TLS12]);
+        assert!(connect(&Arc::new(old_client), &generation).is_err());
+    }
+
+    #[test]
+    fn the_order_of_a_list_of_suites_is_stronger_than_the_order_of_the_client() {
+        let pair = Pair::new(&Leaf::default());
+        let client = Arc::new(client(&pair));
+        for codes in [[0x1301, 0x1302], [0x1302, 0x1301]] {
+            let policy = Policy { cipher_suites: codes.to_vec(), ..Policy::default() };
+            let generation = serve(&mut Store::new(&policy).unwrap(), bundle(&pair));
+            let (_, server) = connect(&client, &generation).unwrap();
+            let suite = server.negotiated_cipher_suite().map(|suite| u16::from(suite.suite()));
+            assert_eq!(suite, codes.first().copied());
+        }
+    }
+
+    #[test]
+    fn a_handshake_by_default_is_post_quantum_and_costs_one_ticket() {
+        let pair = Pair::new(&Leaf::default());
+        let generation = serve(&mut store(), bundle(&pair));
+        let (client, server) = connect(&Arc::new(client(&pair)), &generation).unwrap();
+        let group = server.negotiated_key_exchange_group().map(|group| u16::from(group.name()));
+        assert_eq!(group, Some(0x11ec));
+        assert_eq!(client.tls13_tickets_received(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates for the tests of this module: a root, an intermediate, and leaves below it.
+//! For the tests of this module: a root, an intermediate, leaves below it, and clients that trust the root.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,11 +6,23 @@
     reason = "a fixture that can't be made fails its test"
 )]
 
+use super::{Bundle, Generation};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
     PKCS_RSA_SHA256, RsaKeySize, SerialNumber, date_time_ymd,
 };
-use std::time::{Duration, SystemTime};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConnection, SupportedProtocolVersion,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    time_provider::TimeProvider,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// The day on which the tests take place, since 1970.
+pub(super) const TODAY: u64 = 20_050;
 
 /// The kinds of key that files come with.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +63,11 @@ impl Pair {
     pub(super) fn chain(&self) -> String {
         [&*self.leaf, &self.intermediate, &self.root].concat()
     }
+}
+
+/// The whole chain with its key.
+pub(super) fn bundle(pair: &Pair) -> Bundle {
+    Bundle::parse(pair.chain().as_bytes(), pair.key.as_bytes()).unwrap()
 }
 
 /// A root and an intermediate.
@@ -110,7 +127,6 @@ pub(super) fn crlf(text: &str) -> String {
 
 /// The same key in the older format that its kind has: SEC1 or PKCS#1.
 pub(super) fn older_format(pkcs8_pem: &str, label: &str) -> String {
-    use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
     use x509_parser::der_parser::der::parse_der_sequence;
     let der = PrivateKeyDer::from_pem_slice(pkcs8_pem.as_bytes()).unwrap();
     let (_, pkcs8) = parse_der_sequence(der.secret_der()).unwrap();
@@ -133,4 +149,62 @@ pub(super) fn pem(label: &str, der: &[u8]) -> String {
         }
     }
     format!("{}\n-----END {label}-----\n", text.trim_end())
+}
+
+/// A clock for clients that stands at [`TODAY`].
+#[derive(Debug)]
+struct Standing;
+
+impl TimeProvider for Standing {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(TODAY * 86_400)))
+    }
+}
+
+/// A client of both versions that trusts the pair's root.
+pub(super) fn client(pair: &Pair) -> ClientConfig {
+    client_of(pair, rustls::ALL_VERSIONS)
+}
+
+/// The same of chosen versions.
+pub(super) fn client_of(pair: &Pair, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pair.root.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_details(provider, Arc::new(Standing))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+/// A whole handshake in memory.
+pub(super) fn connect(
+    client: &Arc<ClientConfig>,
+    generation: &Generation,
+) -> Result<(ClientConnection, ServerConnection), rustls::Error> {
+    let name = "localhost".try_into().unwrap();
+    let mut client = ClientConnection::new(Arc::clone(client), name)?;
+    let mut server = ServerConnection::new(Arc::clone(&generation.server_config))?;
+    while client.wants_write() || server.wants_write() {
+        let mut wire = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut wire).unwrap();
+        }
+        let mut rest = &*wire;
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).unwrap();
+            server.process_new_packets()?;
+        }
+        wire.clear();
+        while server.wants_write() {
+            server.write_tls(&mut wire).unwrap();
+        }
+        let mut rest = &*wire;
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).unwrap();
+            client.process_new_packets()?;
+        }
+    }
+    Ok((client, server))
 }

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::socket::{
@@ -29,7 +29,7 @@ pub fn bind(address: SocketAddr, share: Share) -> io::Result<TcpListener> {
         setsockopt(&socket, sockopt::Ipv6V6Only, &false)?;
     }
     hand_down(&socket)?;
-    socket::bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &SockaddrStorage::from(address))?;
+    socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
     Ok(TcpListener::from(socket))
 }
 
@@ -70,4 +70,31 @@ fn hand_down(socket: &OwnedFd) -> io::Result<()> {
 pub fn reset_on_close(socket: &impl AsFd) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     Ok(setsockopt(&socket.as_fd(), sockopt::Linger, &linger)?)
+}
+
+/// Whether the process or the system has no room for another descriptor or socket just now.
+#[must_use]
+pub fn is_exhaustion(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// How many written bytes the peer's kernel has not acknowledged yet.
+///
+/// # Errors
+/// What ioctl(2) says.
+#[expect(unsafe_code, reason = "nix has no safe wrapper of this ioctl")]
+pub fn unacknowledged_bytes(socket: &impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed and thus open, and TIOCOUTQ writes one int to the address given.
+    let outcome = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
+/// Whether the host has no such addresses at all.
+#[must_use]
+pub fn is_unsupported_family(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
 }

@@ -51,7 +51,8 @@ pub trait Filesystem {
     /// [`Unwatchable::NoQueue`] when the system grants none.
     fn open_queue(&mut self) -> Result<(), Unwatchable>;
 
-    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the same id.
+    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the
+    /// same id.
     ///
     /// # Errors
     /// Why the node can't be watched.
@@ -140,7 +141,7 @@ pub struct Facts {
 pub enum Anchor {
     /// A directory holds the name; a rename can replace it.
     Named,
-    /// It is itself the root of a mount, or no directory names it any more.
+    /// It is itself the root of a mount.
     Pinned,
 }
 
@@ -205,6 +206,21 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// A stable word in snake_case.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::NotADirectory => "not_a_directory",
+            Self::Forbidden => "forbidden",
+            Self::Loop => "link_loop",
+            Self::TooLong => "path_too_long",
+            Self::IsADirectory => "is_a_directory",
+            Self::NotAFile => "not_a_file",
+            Self::Failed(_) => "look_up_failed",
+        }
+    }
+
     /// Whether the end of this trouble shows as an event in the directories that were watched on the way.
     #[must_use]
     pub fn ends_with_an_event(self) -> bool {

@@ -1,0 +1,235 @@
+//! From a record of the event queue to a published generation, inline on the loop: the one place that knows that the
+//! watcher's targets and the store's bytes are the same files.
+//!
+//! Knows nothing of connections, listeners or relays. Shown by the end-to-end tests of rotation.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+
+use super::clock;
+use super::complaint::{Complaint, Complaints};
+use super::filesystem::RealFilesystem;
+use super::material::{Candidate, Found, Material};
+use super::story;
+use super::token::Source;
+use crate::certs::{Generation, Store};
+use crate::metrics::Metrics;
+use crate::sys::inotify::Drained;
+use crate::watch::{Announcement, Commit, Decision, Digest, Mode, Record, Timing, Trigger, Watcher};
+
+/// Follows the files of one set.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    filesystem: RealFilesystem,
+    watcher: Watcher,
+    material: Material,
+    store: Store,
+    metrics: Arc<Metrics>,
+    served: Option<Digest>,
+    complaints: Complaints,
+    /// When a bundle that was refused for its dates may be served.
+    retry_at: Option<Instant>,
+    /// The queue's descriptor as the loop knows it.
+    registered: Option<RawFd>,
+    /// Whether the queue may hold records; edge-triggered, so it is remembered until a drain reaches the end.
+    has_records: bool,
+    /// What the log last said of the watches.
+    told_watches: Option<(Mode, usize)>,
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+pub(crate) enum Reloaded {
+    /// What is served stays.
+    Nothing,
+    /// The files hold nothing that can be served, and neither did they before.
+    Unusable,
+    /// This is in force now.
+    Published(Arc<Generation>),
+}
+
+impl Reload {
+    pub(crate) fn new(
+        paths: [PathBuf; 2],
+        timing: Timing,
+        store: Store,
+        metrics: Arc<Metrics>,
+        now: Instant,
+    ) -> Self {
+        let targets = paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        Self {
+            filesystem: RealFilesystem::new(),
+            watcher: Watcher::new(targets, timing, now),
+            material: Material::new(paths),
+            store,
+            metrics,
+            served: None,
+            complaints: Complaints::default(),
+            retry_at: None,
+            registered: None,
+            has_records: false,
+            told_watches: None,
+        }
+    }
+
+    /// The event queue has something.
+    pub(crate) fn wake(&mut self) {
+        self.has_records = true;
+    }
+
+    pub(crate) fn on_mounts_changed(&mut self, now: Instant) {
+        self.watcher.on_mounts_changed(now);
+    }
+
+    /// A person asks for a look.
+    pub(crate) fn look_now(&mut self, now: Instant) {
+        self.watcher.look_now(Trigger::Signal, now);
+    }
+
+    /// What is wrong with the files now, in words.
+    pub(crate) fn complaint(&self) -> String {
+        self.complaints.standing().map_or_else(|| "no certificate".to_owned(), ToString::to_string)
+    }
+
+    /// When to take a turn although nothing happened; `None`: never.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        if self.has_records {
+            return Some(now);
+        }
+        [self.watcher.deadline(), self.complaints.deadline(), self.retry_at].into_iter().flatten().min()
+    }
+
+    /// Reads the records that wait, looks at the files if it is time, and publishes what is new.
+    pub(crate) fn turn(&mut self, registry: &Registry, now: Instant) -> Reloaded {
+        if self.has_records {
+            self.drain(now);
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            self.watcher.look_now(Trigger::Retry, now);
+        }
+        let reloaded = if self.watcher.is_due(now) { self.look(registry, now) } else { Reloaded::Nothing };
+        if let Some(complaint) = self.complaints.due(now) {
+            story::refused(complaint, self.store.current().as_deref());
+        }
+        reloaded
+    }
+
+    fn drain(&mut self, now: Instant) {
+        let (watcher, metrics) = (&mut self.watcher, &self.metrics);
+        let drained = self.filesystem.drain(|record| {
+            if record == Record::Overflow {
+                metrics.watch_overflows.inc();
+            }
+            watcher.on_record(record, now);
+        });
+        self.has_records = match drained {
+            Ok(Drained::ToTheEnd) => false,
+            Ok(Drained::MorePending) => true,
+            Err(error) => {
+                tracing::error!(%error, "the event queue broke; opening another");
+                self.registered = None;
+                self.watcher.on_queue_lost(now);
+                false
+            }
+        };
+    }
+
+    fn look(&mut self, registry: &Registry, now: Instant) -> Reloaded {
+        let pass = self.watcher.pass(&mut self.filesystem, now);
+        if let Err(error) = self.register(registry) {
+            tracing::error!(%error, "the event queue can't be polled");
+        }
+        let wall = clock::wall();
+        let Found { reading, candidate, complaint, retry } =
+            self.material.read(&pass.targets, self.served, &self.store, wall);
+        drop(pass);
+        let decision = self.watcher.on_read(reading, now);
+        tracing::debug!(trigger = ?self.watcher.last_trigger(), ?decision, "looked at the files");
+        self.retry_at = retry.and_then(|at| later(now, wall, at));
+        let reloaded = match (decision, candidate) {
+            (Decision::Commit, candidate) => self.commit(candidate, now),
+            (Decision::Keep, _) if self.store.current().is_none() => Reloaded::Unusable,
+            (Decision::Keep | Decision::Wait | Decision::Unchanged, _) => Reloaded::Nothing,
+        };
+        self.note(complaint, decision, now);
+        self.tell_watches();
+        reloaded
+    }
+
+    fn note(&mut self, complaint: Option<Complaint>, decision: Decision, now: Instant) {
+        match complaint {
+            Some(complaint) => self.complaints.raise(complaint, now),
+            None if matches!(decision, Decision::Unchanged | Decision::Commit) => self.complaints.settle(),
+            None => {}
+        }
+    }
+
+    /// Reads the queue once more, and publishes unless that brought something that makes it unsafe.
+    fn commit(&mut self, candidate: Option<Candidate>, now: Instant) -> Reloaded {
+        self.drain(now);
+        if self.has_records {
+            // The next turn comes to the same decision, or to a better one.
+            return Reloaded::Nothing;
+        }
+        let Some(commit) = self.watcher.confirm(now) else { return Reloaded::Nothing };
+        let Some(Candidate { bundle, staged }) = candidate else { return Reloaded::Nothing };
+        self.served = Some(commit.digest);
+        self.watcher.on_committed(commit.digest);
+        self.material.forget();
+        let before = self.store.current();
+        if before.as_ref().is_some_and(|before| before.serves(&bundle)) {
+            tracing::debug!("the files were laid out anew; the chain and the key are the same");
+            return Reloaded::Nothing;
+        }
+        if commit.announcement == Announcement::Missed {
+            self.metrics.rotations_found_by_timer.inc();
+        }
+        let published = clock::now();
+        let generation = self.store.commit(staged, published);
+        self.tell(&commit, before.as_deref(), &generation);
+        Reloaded::Published(generation)
+    }
+
+    fn tell(&self, commit: &Commit, before: Option<&Generation>, generation: &Generation) {
+        let took = generation.published.saturating_duration_since(commit.noticed);
+        match before {
+            None => story::loaded(generation),
+            Some(before) => story::changed(before, generation, commit, took),
+        }
+    }
+
+    /// Registers the queue with the loop when a pass has opened one.
+    fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        let queue = self.filesystem.queue();
+        if queue == self.registered {
+            return Ok(());
+        }
+        if let Some(descriptor) = queue {
+            registry.register(&mut SourceFd(&descriptor), Source::Watches.token(), Interest::READABLE)?;
+        }
+        self.registered = queue;
+        Ok(())
+    }
+
+    /// One line when the way of watching changes.
+    fn tell_watches(&mut self) {
+        let now = (self.watcher.mode(), self.watcher.watch_count());
+        if self.told_watches.is_none_or(|(mode, _)| mode != now.0) {
+            story::watching(&self.watcher);
+            self.told_watches = Some(now);
+        }
+    }
+}
+
+/// The moment on the loop's clock at which the calendar will say `at`; nothing for a past date.
+fn later(now: Instant, wall: SystemTime, at: SystemTime) -> Option<Instant> {
+    now.checked_add(at.duration_since(wall).ok()?)
+}

@@ -1,0 +1,94 @@
+//! What the workers need of the configuration, in the words of the modules that use it.
+//!
+//! The one place where names of the configuration become those of relays, certificates and watching. Holds no state.
+
+use std::io;
+use std::time::Duration;
+
+use super::upstream::Upstreams;
+use crate::certs::{ExpiredAtStart, MinimumVersion, Policy};
+use crate::config::{
+    CipherSuites, Config, ExpiredCertificate, TlsVersion, Workers, limits::AUTO_WORKERS_MAX,
+    limits::RESERVED_DESCRIPTORS,
+};
+use crate::relay;
+use crate::sys::process;
+
+/// What every worker is told.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) relay: relay::Limits,
+    pub(crate) limits: Limits,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) drain_timeout: Duration,
+}
+
+/// How many there may be, over all workers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Connections open at once.
+    pub(crate) connections: usize,
+    /// Handshakes in flight, for each worker.
+    pub(crate) handshakes: usize,
+}
+
+impl Settings {
+    /// Resolves the upstream and shares the descriptors out.
+    ///
+    /// # Errors
+    /// An upstream whose name can't be resolved.
+    pub(crate) fn new(config: &Config) -> io::Result<Self> {
+        let timeouts = &config.timeouts;
+        Ok(Self {
+            relay: relay::Limits {
+                handshake_timeout: timeouts.handshake,
+                connect_timeout: timeouts.connect,
+                idle_timeout: timeouts.idle,
+                half_close_timeout: timeouts.half_close,
+                maximum_age: timeouts.connection_age,
+            },
+            limits: Limits {
+                connections: connections(config, process::raise_descriptor_limit()?),
+                handshakes: config.limits.handshakes.get().div_ceil(workers(config)),
+            },
+            upstreams: Upstreams::resolve(&config.upstream)?,
+            drain_timeout: timeouts.drain,
+        })
+    }
+}
+
+/// How many connections fit: two descriptors each, and enough left to read files and answer questions.
+fn connections(config: &Config, descriptors: u64) -> usize {
+    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    let fit = (descriptors.saturating_sub(RESERVED_DESCRIPTORS) / 2).max(1);
+    config.limits.connections.map_or(fit, |most| most.get().min(fit))
+}
+
+/// How many workers the configuration means on this machine.
+pub(crate) fn workers(config: &Config) -> usize {
+    match config.workers {
+        Workers::Auto => process::processors().min(AUTO_WORKERS_MAX),
+        Workers::Fixed(count) => count.get(),
+    }
+}
+
+/// What a handshake may agree on, for the store.
+pub(crate) fn policy(config: &Config) -> Policy {
+    let tls = &config.tls;
+    Policy {
+        minimum_version: match tls.min_version {
+            TlsVersion::V1_2 => MinimumVersion::Tls12,
+            TlsVersion::V1_3 => MinimumVersion::Tls13,
+        },
+        cipher_suites: match &tls.cipher_suites {
+            CipherSuites::Auto => Vec::new(),
+            CipherSuites::Listed(suites) => suites.clone(),
+        },
+        groups: tls.groups.clone(),
+        alpn: tls.alpn.clone(),
+        expired_at_start: match config.reload.expired {
+            ExpiredCertificate::Refuse => ExpiredAtStart::Refuse,
+            ExpiredCertificate::Serve => ExpiredAtStart::Serve,
+        },
+    }
+}

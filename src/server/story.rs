@@ -1,0 +1,105 @@
+//! The log's story: every line that an operator reads, in one place.
+//!
+//! Takes facts and decides their words and level. Shown by the end-to-end tests, which read these lines.
+
+use std::time::Duration;
+
+use super::complaint::Complaint;
+use super::connection::Connection;
+use crate::certs::{Facts, Generation, Rfc3339};
+use crate::relay::{Party, Side};
+use crate::watch::{Commit, Mode, Watcher};
+
+/// The first certificate.
+pub(crate) fn loaded(generation: &Generation) {
+    let facts = &generation.facts;
+    tracing::info!(
+        generation = generation.number,
+        serial = %facts.serial,
+        names = %names(facts),
+        not_after = %Rfc3339(facts.not_after),
+        certificates = facts.certificates,
+        "certificate loaded"
+    );
+}
+
+/// A rotation.
+pub(crate) fn changed(before: &Generation, generation: &Generation, commit: &Commit, took: Duration) {
+    let facts = &generation.facts;
+    tracing::info!(
+        generation = generation.number,
+        serial = %facts.serial,
+        previous_serial = %before.facts.serial,
+        names = %names(facts),
+        not_after = %Rfc3339(facts.not_after),
+        previous_not_after = %Rfc3339(before.facts.not_after),
+        trigger = commit.trigger.label(),
+        publication = commit.publication.label(),
+        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        "certificate changed"
+    );
+    if names(facts) != names(&before.facts) {
+        tracing::warn!(
+            names = %names(facts),
+            previous_names = %names(&before.facts),
+            "the new certificate is for other names"
+        );
+    }
+}
+
+/// What is on disk can't be served.
+pub(crate) fn refused(complaint: &Complaint, served: Option<&Generation>) {
+    let Complaint { file, part, problem, reason, .. } = complaint;
+    match served {
+        Some(generation) => tracing::warn!(
+            %file, %part, %problem, %reason,
+            serving = %generation.facts.serial,
+            not_after = %Rfc3339(generation.facts.not_after),
+            "certificate refused, the one in force stays"
+        ),
+        None => tracing::warn!(%file, %part, %problem, %reason, "waiting for a certificate"),
+    }
+}
+
+/// How the files are watched, at start and when that changes.
+pub(crate) fn watching(watcher: &Watcher) {
+    let directories: Vec<_> =
+        watcher.directories().into_iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+    let reasons: Vec<_> = watcher.reasons().map(ToString::to_string).collect();
+    let (directories, watches) = (directories.join(" "), watcher.watch_count());
+    match watcher.mode() {
+        Mode::Events if reasons.is_empty() => tracing::info!(watches, %directories, "watching"),
+        Mode::Events => tracing::warn!(watches, %directories, limits = %reasons.join("; "), "watching"),
+        Mode::Polling => tracing::warn!(
+            watches, %directories, reasons = %reasons.join("; "),
+            "watching by polling: a change may come without an event"
+        ),
+    }
+}
+
+fn names(facts: &Facts) -> String {
+    facts.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A connection has ended.
+pub(crate) fn closed(connection: &Connection) {
+    let Some(reason) = connection.relay.closed() else { return };
+    let (client, upstream) =
+        (connection.relay.traffic(Side::Client), connection.relay.traffic(Side::Upstream));
+    if reason.party() == Party::Us {
+        tracing::warn!(peer = %connection.peer, %reason, "connection closed");
+    } else {
+        tracing::debug!(
+            peer = %connection.peer, %reason,
+            generation = connection.generation.number,
+            from_client_bytes = client.read, to_client_bytes = client.written,
+            from_upstream_bytes = upstream.read, to_upstream_bytes = upstream.written,
+            "connection closed"
+        );
+    }
+}
+
+/// There is no descriptor for another client.
+pub(crate) fn exhausted(error: &std::io::Error) {
+    tracing::warn!(%error, "no room for another connection; clients wait in the backlog");
+}

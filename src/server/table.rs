@@ -1,0 +1,77 @@
+//! A worker's connections by slot, each slot with a stamp of its owner.
+//!
+//! Does not know what a connection does. Shown by the tests of tokens and by the end-to-end tests of churn.
+
+use std::io;
+
+use slab::Slab;
+
+use super::connection::Connection;
+use super::token::{MAXIMUM_SLOTS, Slot};
+
+/// A worker's connections.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    connections: Slab<Connection>,
+    /// The stamp of the next owner of any slot; wraps after four billion, when no event of that age is left.
+    next_stamp: u32,
+    /// How many have not ended their handshake.
+    handshaking: usize,
+}
+
+impl Table {
+    /// Puts in what `make` makes for a free slot.
+    ///
+    /// # Errors
+    /// What `make` says.
+    pub(crate) fn insert(
+        &mut self,
+        make: impl FnOnce(Slot) -> io::Result<Connection>,
+    ) -> io::Result<&mut Connection> {
+        let entry = self.connections.vacant_entry();
+        if entry.key() >= MAXIMUM_SLOTS {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let connection = make(Slot { index: entry.key(), stamp: self.next_stamp })?;
+        self.next_stamp = self.next_stamp.wrapping_add(1);
+        self.handshaking += 1;
+        Ok(entry.insert(connection))
+    }
+
+    /// The connection in `slot`, if it is still the one with that stamp.
+    pub(crate) fn find(&mut self, slot: Slot) -> Option<&mut Connection> {
+        self.at(slot.index).filter(|connection| connection.slot == slot)
+    }
+
+    /// The connection in the slot with this index.
+    pub(crate) fn at(&mut self, index: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(index)
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Connection> {
+        let connection = self.connections.try_remove(index)?;
+        if !connection.greeted {
+            self.handshaking -= 1;
+        }
+        Some(connection)
+    }
+
+    /// One of them has ended its handshake.
+    pub(crate) fn greeted(&mut self) {
+        self.handshaking -= 1;
+    }
+
+    /// How many have not ended their handshake.
+    pub(crate) fn handshaking(&self) -> usize {
+        self.handshaking
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// The indices of all connections, as they are now.
+    pub(crate) fn indices(&self) -> Vec<usize> {
+        self.connections.iter().map(|(index, _)| index).collect()
+    }
+}

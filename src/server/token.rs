@@ -1,0 +1,105 @@
+//! What an event is about, packed into the token that the kernel hands back.
+//!
+//! A connection's token carries the stamp of its slot's owner, so that an event for a closed connection can't hit
+//! the next owner of the slot. Shown by the tests below.
+
+use mio::Token;
+
+use crate::relay::Side;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The worker's listener.
+    Listener,
+    /// Another thread has something to say: a first certificate, or a drain.
+    Waker,
+    /// The inotify descriptor.
+    Watches,
+    /// The signal descriptor.
+    Signals,
+    /// `/proc/self/mountinfo`.
+    Mounts,
+    /// One socket of a connection.
+    Connection(Slot, Side),
+}
+
+/// Where a connection stands in its worker's table, and which of the slot's owners it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Index in the table, below [`MAXIMUM_SLOTS`].
+    pub(crate) index: usize,
+    /// Which owner of the slot.
+    pub(crate) stamp: u32,
+}
+
+/// How many connections a worker's table can name.
+pub(crate) const MAXIMUM_SLOTS: usize = 1 << 30;
+
+const SPECIAL: usize = 1 << 63;
+const STAMP_SHIFT: u32 = 31;
+
+impl Source {
+    /// The token to register with.
+    pub(crate) fn token(self) -> Token {
+        Token(match self {
+            Self::Listener => SPECIAL,
+            Self::Waker => SPECIAL | 1,
+            Self::Watches => SPECIAL | 2,
+            Self::Signals => SPECIAL | 3,
+            Self::Mounts => SPECIAL | 4,
+            Self::Connection(slot, side) => {
+                (slot.stamp as usize) << STAMP_SHIFT | slot.index << 1 | usize::from(side == Side::Upstream)
+            }
+        })
+    }
+
+    /// What `token` stands for; nothing for a token that [`Self::token`] never made.
+    pub(crate) fn of(token: Token) -> Option<Self> {
+        let Token(bits) = token;
+        if bits & SPECIAL == 0 {
+            let side = if bits & 1 == 1 { Side::Upstream } else { Side::Client };
+            let index = bits >> 1 & (MAXIMUM_SLOTS - 1);
+            let stamp = u32::try_from(bits >> STAMP_SHIFT).ok()?;
+            return Some(Self::Connection(Slot { index, stamp }, side));
+        }
+        match bits ^ SPECIAL {
+            0 => Some(Self::Listener),
+            1 => Some(Self::Waker),
+            2 => Some(Self::Watches),
+            3 => Some(Self::Signals),
+            4 => Some(Self::Mounts),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_leads_back_to_its_source() {
+        let edge = Slot { index: MAXIMUM_SLOTS - 1, stamp: u32::MAX };
+        let first = Slot { index: 0, stamp: 0 };
+        let sources = [
+            Source::Listener,
+            Source::Waker,
+            Source::Watches,
+            Source::Signals,
+            Source::Mounts,
+            Source::Connection(edge, Side::Client),
+            Source::Connection(edge, Side::Upstream),
+            Source::Connection(first, Side::Client),
+            Source::Connection(first, Side::Upstream),
+        ];
+        for source in sources {
+            assert_eq!(Source::of(source.token()), Some(source));
+        }
+    }
+
+    #[test]
+    fn a_token_nobody_made_is_nothing() {
+        assert_eq!(Source::of(Token(usize::MAX)), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! One thread's loop: poll, dispatch, expire, drain. Reads the clock once a turn and passes it down.
+//!
+//! Does not know PEM, HTTP or buffer arithmetic. Shown by every end-to-end test.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll};
+
+use super::clock;
+use super::connection::{Connection, Progress, Surroundings};
+use super::control::Control;
+use super::listener::{Accepted, Listener};
+use super::settings::Settings;
+use super::shared::{Phase, Shared};
+use super::story;
+use super::table::Table;
+use super::token::Source;
+use crate::config::limits;
+use crate::deadlines::Deadlines;
+use crate::relay::{CloseReason, Pool};
+
+/// One thread's loop and all that it owns.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    poll: Poll,
+    listener: Listener,
+    connections: Table,
+    /// Connections that have something to do, first come first served.
+    ready: VecDeque<usize>,
+    deadlines: Deadlines,
+    pool: Pool,
+    settings: Arc<Settings>,
+    shared: Arc<Shared>,
+    /// Signals, reload: only the first worker's loop has them.
+    control: Option<Box<Control>>,
+    /// Set when this worker has begun to drain: when to cut what is left.
+    drain_until: Option<Instant>,
+    /// Connections that were cut.
+    cut: usize,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        poll: Poll,
+        socket: std::net::TcpListener,
+        settings: Arc<Settings>,
+        shared: Arc<Shared>,
+        control: Option<Box<Control>>,
+    ) -> Self {
+        Self {
+            poll,
+            listener: Listener::new(socket),
+            connections: Table::default(),
+            ready: VecDeque::new(),
+            deadlines: Deadlines::new(),
+            pool: Pool::default(),
+            settings,
+            shared,
+            control,
+            drain_until: None,
+            cut: 0,
+        }
+    }
+
+    /// Turns until the process drains and no connection is left. Returns how many connections were cut.
+    ///
+    /// # Errors
+    /// What keeps the loop from turning at all.
+    pub(crate) fn run(mut self) -> io::Result<usize> {
+        let mut events = Events::with_capacity(limits::EVENTS_PER_POLL);
+        let mut now = clock::now();
+        loop {
+            self.poll_events(&mut events, now)?;
+            now = clock::now();
+            self.note(&events);
+            self.turn_control(now)?;
+            self.listen()?;
+            self.accept(now);
+            self.run_ready(now);
+            self.expire(now);
+            if self.drained(now) {
+                return Ok(self.cut);
+            }
+        }
+    }
+
+    fn poll_events(&mut self, events: &mut Events, now: Instant) -> io::Result<()> {
+        let patience = self.patience(now);
+        match self.poll.poll(events, patience) {
+            // What a signal interrupted has nothing to say; `events` is empty then.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            polled => polled,
+        }
+    }
+
+    /// How long to wait for an event; none at all while there is work left over.
+    fn patience(&mut self, now: Instant) -> Option<Duration> {
+        if !self.ready.is_empty() || self.can_accept(now) {
+            return Some(Duration::ZERO);
+        }
+        let control = self.control.as_ref().and_then(|control| control.deadline(now));
+        [self.deadlines.earliest(), self.listener.deadline(), self.drain_until, control]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| at.saturating_duration_since(now))
+    }
+
+    /// Remembers what the kernel says; nothing is acted on yet, so that the control goes first.
+    fn note(&mut self, events: &Events) {
+        for event in events {
+            match Source::of(event.token()) {
+                Some(Source::Listener) => self.listener.wake(),
+                Some(Source::Connection(slot, side)) => {
+                    if let Some(connection) = self.connections.find(slot) {
+                        connection.wake(side, event);
+                        enqueue(&mut self.ready, connection);
+                    }
+                }
+                Some(source @ (Source::Watches | Source::Signals | Source::Mounts)) => {
+                    if let Some(control) = &mut self.control {
+                        control.wake(source);
+                    }
+                }
+                // Whoever woke us has changed what every turn looks at anyway.
+                Some(Source::Waker) | None => {}
+            }
+        }
+    }
+
+    fn turn_control(&mut self, now: Instant) -> io::Result<()> {
+        match &mut self.control {
+            Some(control) => control.turn(self.poll.registry(), &self.shared, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets clients in once there is a certificate to greet them with.
+    fn listen(&mut self) -> io::Result<()> {
+        if self.listener.is_bound()
+            && self.drain_until.is_none()
+            && self.shared.generations.current().is_some()
+        {
+            self.listener.listen(self.poll.registry(), limits::LISTEN_BACKLOG)?;
+            if let Some(control) = &self.control {
+                control.tell_listening();
+            }
+        }
+        Ok(())
+    }
+
+    fn can_accept(&self, now: Instant) -> bool {
+        self.listener.is_ready(now) && self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        let limits = &self.settings.limits;
+        self.shared.open() < limits.connections && self.connections.handshaking() < limits.handshakes
+    }
+
+    fn accept(&mut self, now: Instant) {
+        for _ in 0..limits::ACCEPTS_PER_TURN {
+            if !self.can_accept(now) {
+                return;
+            }
+            match self.listener.accept(now) {
+                Accepted::Client(client, peer) => self.admit((client, peer), now),
+                Accepted::Nobody => return,
+                Accepted::Exhausted(error) => return story::exhausted(&error),
+                Accepted::Failed(error) => {
+                    tracing::debug!(%error, "a client was gone before it was accepted")
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, accepted: (mio::net::TcpStream, std::net::SocketAddr), now: Instant) {
+        let Some(generation) = self.shared.generations.current() else { return };
+        let around = Surroundings {
+            registry: self.poll.registry(),
+            pool: &mut self.pool,
+            upstreams: &self.settings.upstreams,
+            now,
+        };
+        let relay_limits = self.settings.relay;
+        let inserted = self
+            .connections
+            .insert(|slot| Connection::new(accepted, slot, generation, relay_limits, &around));
+        match inserted {
+            Ok(connection) => {
+                self.shared.admit();
+                self.shared.metrics.connections_accepted.inc();
+                set_timer(&mut self.deadlines, connection);
+            }
+            Err(error) => tracing::warn!(%error, "an accepted client can't be served"),
+        }
+    }
+
+    /// Gives each connection that has something to do its share of the turn.
+    fn run_ready(&mut self, now: Instant) {
+        for _ in 0..self.ready.len() {
+            let Some(index) = self.ready.pop_front() else { return };
+            let Some(connection) = self.connections.at(index) else { continue };
+            connection.queued = false;
+            let mut around = Surroundings {
+                registry: self.poll.registry(),
+                pool: &mut self.pool,
+                upstreams: &self.settings.upstreams,
+                now,
+            };
+            let progress = connection.run(limits::BYTES_PER_CONNECTION_AND_TURN, &mut around);
+            let just_greeted = !connection.greeted && !connection.relay.handshaking();
+            connection.greeted |= just_greeted;
+            if progress == Progress::Unfinished {
+                enqueue(&mut self.ready, connection);
+            }
+            set_timer(&mut self.deadlines, connection);
+            if just_greeted {
+                self.connections.greeted();
+            }
+            if progress == Progress::Closed {
+                self.close(index);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(index) = self.deadlines.expired(now) {
+            let Some(connection) = self.connections.at(index) else { continue };
+            connection.timer = None;
+            connection.expire(&mut self.pool, now);
+            enqueue(&mut self.ready, connection);
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        let Some(connection) = self.connections.remove(index) else { return };
+        self.deadlines.clear(index);
+        self.shared.dismiss();
+        story::closed(&connection);
+        connection.let_go();
+    }
+
+    /// Whether this worker's work is over.
+    fn drained(&mut self, now: Instant) -> bool {
+        let phase = self.shared.phase();
+        if phase == Phase::Serving {
+            return false;
+        }
+        let until = *self.drain_until.get_or_insert_with(|| now + self.settings.drain_timeout);
+        // Whoever waits in the backlog came before the end was announced, and is still served.
+        if !self.listener.is_ready(now) {
+            self.listener.close();
+        }
+        if until <= now || phase == Phase::Stopping {
+            self.cut_all();
+        }
+        self.connections.is_empty()
+    }
+
+    fn cut_all(&mut self) {
+        self.listener.close();
+        for index in self.connections.indices() {
+            if let Some(connection) = self.connections.at(index) {
+                connection.relay.cut(CloseReason::Drain, &mut self.pool);
+                self.cut += 1;
+                self.close(index);
+            }
+        }
+    }
+}
+
+/// Puts a connection on the list of those that have something to do, once.
+fn enqueue(ready: &mut VecDeque<usize>, connection: &mut Connection) {
+    if !connection.queued {
+        connection.queued = true;
+        ready.push_back(connection.slot.index);
+    }
+}
+
+/// Moved bytes only put a deadline off, so an entry that comes too early is left alone and asks again when it fires.
+fn set_timer(deadlines: &mut Deadlines, connection: &mut Connection) {
+    if let Some(at) = connection.deadline()
+        && connection.timer.is_none_or(|timer| at < timer)
+    {
+        deadlines.set(connection.slot.index, at);
+        connection.timer = Some(at);
+    }
+}
