@@ -5,7 +5,7 @@ use std::time::Duration;
 use tlsidecar::demo::volume::{Order, Volume};
 
 use crate::material::{Generations, folder, payload, scaled, serial};
-use crate::patience::{SOON, pause, until};
+use crate::patience::{QUIET, SOON, pause, until};
 use crate::sidecar::Serve;
 use crate::upstream::{Script, Upstream};
 
@@ -56,6 +56,8 @@ fn many_rotations_leave_nothing_behind() {
         }
     };
     rotate(2..=50);
+    // A connection that just ended may hold its descriptors for a moment.
+    pause(QUIET);
     let count = || (kernel.descriptors(), kernel.inotify_watches(), kernel.inotify_instances());
     let (before, resident_kb) = (count(), kernel.resident_kb());
     rotate(51..=scaled(1_000, 200));
