@@ -179,7 +179,19 @@ fn a_reply_cut_by_an_upstream_reset_does_not_look_complete() {
     client.write_all(b"x").unwrap();
     let (received, end) = client.read_rest();
     assert!(received.len() <= 100_000);
-    assert!(matches!(end, End::Torn | End::Broken), "{end:?} after a reset");
+    assert_eq!(end, End::Broken, "a reset must arrive as one");
+}
+
+#[test]
+fn an_upload_cut_by_a_client_reset_does_not_look_complete() {
+    let upstream = Upstream::tcp(Script::Echo);
+    let scene = Scene::before(&upstream.address());
+    let mut client = scene.connect();
+    client.echo(b"the beginning").unwrap();
+    client.reset();
+    let error = upstream.report().expect_err("the upstream saw a proper end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+    scene.still_echoes();
 }
 
 #[test]

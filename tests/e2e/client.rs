@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -208,6 +209,12 @@ impl Client {
 
     pub(crate) fn end_with_fin(&self) -> io::Result<()> {
         self.sender.end_with_fin()
+    }
+
+    /// Closes so that the other side sees a reset, not an end.
+    pub(crate) fn reset(self) {
+        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+        setsockopt(&self.sender.socket, sockopt::Linger, &at_once).unwrap();
     }
 
     /// Gives the session what came from the wire, or an end.

@@ -171,6 +171,18 @@ fn a_drain_that_takes_too_long_cuts_and_fails() {
 }
 
 #[test]
+fn a_second_sigterm_waits_no_longer() {
+    let mut scene = Scene::with(&[]);
+    let mut client = scene.generations.trust().connect(scene.sidecar.address()).unwrap();
+    client.echo(b"before").unwrap();
+    scene.sidecar.signal(Signal::SIGTERM);
+    scene.sidecar.line("draining");
+    assert!(scene.sidecar.is_running());
+    scene.sidecar.signal(Signal::SIGTERM);
+    assert_eq!(scene.sidecar.exit_code(SOON), 1);
+}
+
+#[test]
 fn a_rotation_during_a_drain_does_no_harm() {
     let mut scene = Scene::with(&[]);
     let mut client = scene.generations.trust().connect(scene.sidecar.address()).unwrap();

@@ -3,7 +3,7 @@
 use tlsidecar::demo::volume::Order;
 
 use super::case::Op::{Chain, Churn, Exchange, Flood, Freeze, Key, Put, Run, See, Start, Swap, Thaw, Wait};
-use super::case::Sight::{Refuses, Warnings};
+use super::case::Sight::{Refuses, SameWatches, Warnings};
 use super::case::{Case, Extent, Manner, Needs, Op, case, keeps, put, serves};
 use super::volumes;
 
@@ -98,6 +98,10 @@ fn copies() -> Vec<Case> {
             "files written unnamed are followed",
             &[Run("rm c/*"), Put(Manner::Unnamed, "c", 2), serves(2)],
         ),
+        case(
+            "a first chain written in parts is not served in part",
+            [Run("mkdir c"), Start, See(Refuses), Put(Manner::InParts, "c", 1), serves(1)],
+        ),
         plain(
             "a chain written in parts is never served in part",
             &(2..=11)
@@ -132,8 +136,8 @@ fn renames() -> Vec<Case> {
 fn links() -> Vec<Case> {
     let releases = [Run("mkdir -p rel/1 rel/2; ln -s rel/1 current"), put("rel/1", 1), put("rel/2", 2)];
     let flips = [
-        [Start, serves(1), Run("ln -s rel/2 n; mv -T n current"), serves(2)],
-        [put("rel/2", 3), serves(3), Run("ln -sfn rel/1 current"), serves(1)],
+        [Start, serves(1), See(SameWatches), Run("ln -s rel/2 n; mv -T n current"), serves(2)],
+        [put("rel/2", 3), serves(3), Run("ln -sfn rel/1 current"), serves(1), See(SameWatches)],
     ];
     vec![
         case("a link to releases is followed", [releases.as_slice(), &flips.concat()].concat())
@@ -211,11 +215,29 @@ fn directories() -> Vec<Case> {
     vec![
         with_next(
             "a directory renamed into place is followed, and the old one no longer",
-            &[Run("mv c o; mv n c"), serves(2), put("c", 3), serves(3), put("o", 9), keeps(3)],
+            &[
+                See(SameWatches),
+                Run("mv c o; mv n c"),
+                serves(2),
+                put("c", 3),
+                serves(3),
+                put("o", 9),
+                keeps(3),
+                See(SameWatches),
+            ],
         ),
         with_next(
             "directories that change places are followed",
-            &[Exchange("c", "n"), serves(2), put("n", 8), keeps(2), put("c", 3), serves(3)],
+            &[
+                See(SameWatches),
+                Exchange("c", "n"),
+                serves(2),
+                put("n", 8),
+                keeps(2),
+                put("c", 3),
+                serves(3),
+                See(SameWatches),
+            ],
         ),
         deep(
             "a tree whose root was renamed away and built again is followed",
