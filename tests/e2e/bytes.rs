@@ -129,16 +129,22 @@ enum Farewell {
     Fin,
 }
 
+impl Farewell {
+    fn say(self, client: &mut Client) {
+        match self {
+            Self::Notify => client.end_with_notify().unwrap(),
+            Self::Fin => client.end_with_fin().unwrap(),
+        }
+    }
+}
+
 fn late_reply_arrives(farewell: Farewell, version: &'static rustls::SupportedProtocolVersion) {
     let (delay, length) = (Duration::from_secs(3), 3_000_000);
     let upstream = Upstream::tcp(Script::ReplyAfterEnd { delay, seed: 33, length });
     let scene = Scene::before(&upstream.address());
     let mut client = Trust::only(&scene.root_pem, version).connect(scene.sidecar.address()).unwrap();
     client.write_all(b"the request").unwrap();
-    match farewell {
-        Farewell::Notify => client.end_with_notify().unwrap(),
-        Farewell::Fin => client.end_with_fin().unwrap(),
-    }
+    farewell.say(&mut client);
     assert_eq!(client.hash_rest(), (pattern_hash(33, length), End::Notified));
     assert_eq!(upstream.report().unwrap(), hash_of(b"the request"));
 }
@@ -156,6 +162,30 @@ fn a_reply_that_starts_late_arrives_after_a_bare_fin() {
 #[test]
 fn a_reply_that_starts_late_arrives_after_close_notify_of_tls_1_2() {
     late_reply_arrives(Farewell::Notify, &rustls::version::TLS12);
+}
+
+/// The end of the handshake, the request and the client's end are found by the sidecar all at once.
+fn request_within_the_handshake_is_answered(farewell: Farewell) {
+    let length = 100_000;
+    let upstream = Upstream::tcp(Script::ReplyAfterEnd { delay: Duration::ZERO, seed: 66, length });
+    let scene = Scene::before(&upstream.address());
+    let mut client = scene.trust.connect_holding_back(scene.sidecar.address()).unwrap();
+    scene.sidecar.frozen(|| {
+        client.write_all(b"the request").unwrap();
+        farewell.say(&mut client);
+    });
+    assert_eq!(client.hash_rest(), (pattern_hash(66, length), End::Notified));
+    assert_eq!(upstream.report().unwrap(), hash_of(b"the request"));
+}
+
+#[test]
+fn a_request_that_comes_with_the_handshake_and_close_notify_is_answered() {
+    request_within_the_handshake_is_answered(Farewell::Notify);
+}
+
+#[test]
+fn a_request_that_comes_with_the_handshake_and_a_bare_fin_is_answered() {
+    request_within_the_handshake_is_answered(Farewell::Fin);
 }
 
 #[test]

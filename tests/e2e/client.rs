@@ -14,6 +14,7 @@ use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, SupportedProtocolVersion,
 };
 
+use crate::patience::uninterrupted;
 use crate::pattern::{Hash, Hasher};
 
 const SOCKET_LIMIT: Duration = Duration::from_secs(30);
@@ -48,6 +49,13 @@ impl Trust {
 
     /// Connects and completes the handshake.
     pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<Client> {
+        let mut client = self.connect_holding_back(address)?;
+        client.flush()?;
+        Ok(client)
+    }
+
+    /// The same, but the last bytes of the handshake go out together with the first that the caller writes.
+    pub(crate) fn connect_holding_back(&self, address: SocketAddr) -> io::Result<Client> {
         let mut socket = TcpStream::connect_timeout(&address, SOCKET_LIMIT)?;
         socket.set_read_timeout(Some(SOCKET_LIMIT))?;
         socket.set_write_timeout(Some(SOCKET_LIMIT))?;
@@ -55,7 +63,14 @@ impl Trust {
         let name = ServerName::try_from("localhost").unwrap();
         let mut session = ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
         while session.is_handshaking() {
-            session.complete_io(&mut socket)?;
+            if session.wants_write() {
+                session.write_tls(&mut socket)?;
+                continue;
+            }
+            if uninterrupted(|| session.read_tls(&mut socket))? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            session.process_new_packets().map_err(io::Error::other)?;
         }
         let sender = Sender { socket, session: Arc::new(Mutex::new(session)) };
         Ok(Client { sender, sealed: Vec::new() })
@@ -230,6 +245,8 @@ impl Client {
 }
 
 fn end_of(error: &io::Error) -> End {
+    // Shown only when a test fails.
+    eprintln!("the connection ended by an error: {error}");
     let kind = error.kind();
     if kind == ErrorKind::UnexpectedEof {
         End::Torn
@@ -251,7 +268,7 @@ impl Read for Client {
             }
             if self.sealed.is_empty() {
                 self.sealed.resize(64 * 1024, 0);
-                let received = self.sender.socket.read(&mut self.sealed);
+                let received = uninterrupted(|| self.sender.socket.read(&mut self.sealed));
                 self.sealed.truncate(*received.as_ref().unwrap_or(&0));
                 received?;
             }

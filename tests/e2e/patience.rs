@@ -1,5 +1,6 @@
 //! The only clock and the only sleep of these tests: everything else waits for a condition until a deadline.
 
+use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a test waits for what should come at once, on a machine that is busy with other things.
@@ -39,4 +40,14 @@ pub(crate) fn until(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
 /// A pause that is itself part of a scenario: a slow writer, an interval between swaps.
 pub(crate) fn pause(length: Duration) {
     until(length, || false);
+}
+
+/// Calls again what a signal interrupted: a read with a time limit is, even by a mere stop and continuation.
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
 }

@@ -35,13 +35,19 @@ impl Proc {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
+    pub(crate) fn is_stopped(self) -> bool {
+        self.after_name().starts_with('T')
+    }
+
     /// User and system time so far, in clock ticks of 10 ms.
     pub(crate) fn cpu_ticks(self) -> u64 {
+        let stat = self.after_name();
+        stat.split_whitespace().skip(11).take(2).map(|tick| tick.parse::<u64>().unwrap()).sum()
+    }
+
+    /// The state and what follows it. The command's name before may hold blanks; what comes after its bracket does not.
+    fn after_name(self) -> String {
         let stat = fs::read_to_string(self.path("stat")).unwrap();
-        // The command's name may hold blanks; what follows its closing bracket does not.
-        let after = stat.rsplit_once(')').unwrap().1;
-        let ticks: Vec<u64> =
-            after.split_whitespace().skip(11).take(2).map(|tick| tick.parse().unwrap()).collect();
-        ticks.iter().sum()
+        stat.rsplit_once(") ").unwrap().1.to_owned()
     }
 }

@@ -118,7 +118,9 @@ impl Serve {
     pub(crate) fn start_as_nobody(self, folder: &Path) -> Sidecar {
         const NOBODY: u32 = 65_534;
         let copy = folder.join("tlsidecar");
-        std::fs::copy(env!("CARGO_BIN_EXE_tlsidecar"), &copy).unwrap();
+        // By another process: a child that a thread forks meanwhile would hold the copy open for writing.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_tlsidecar")).arg(&copy).status().unwrap();
+        assert!(copied.success());
         let mut command = Command::new(copy);
         command.args(&self.arguments).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
         self.spawn(command)
@@ -180,6 +182,15 @@ impl Sidecar {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Stops it for as long as `meanwhile` takes, so that it finds all of that at once.
+    pub(crate) fn frozen<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
+        self.signal(Signal::SIGSTOP);
+        assert!(until(SOON, || self.kernel().is_stopped()));
+        let outcome = meanwhile();
+        self.signal(Signal::SIGCONT);
+        outcome
     }
 
     /// The exit code, once it has ended by itself.

@@ -16,7 +16,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockname, setsockopt, socket, sockopt,
 };
 
-use crate::patience::{SOON, pause};
+use crate::patience::{SOON, pause, uninterrupted};
 use crate::pattern::{Hash, Hasher, Pattern};
 
 const SOCKET_LIMIT: Duration = Duration::from_secs(30);
@@ -83,8 +83,8 @@ impl Peer {
 impl Read for Peer {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(socket) => socket.read(out),
-            Self::Unix(socket) => socket.read(out),
+            Self::Tcp(socket) => uninterrupted(|| socket.read(out)),
+            Self::Unix(socket) => uninterrupted(|| socket.read(out)),
         }
     }
 }
