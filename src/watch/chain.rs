@@ -222,7 +222,7 @@ impl Cause {
             Self::TooLong => "path_too_long",
             Self::IsADirectory => "is_a_directory",
             Self::NotAFile => "not_a_file",
-            Self::Failed(_) => "look_up_failed",
+            Self::Failed { .. } => "look_up_failed",
         }
     }
 
