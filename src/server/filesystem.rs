@@ -70,7 +70,7 @@ impl Filesystem for RealFilesystem {
             files::Kind::Link => Kind::Link,
             files::Kind::Other => Kind::Other,
         };
-        let is_pinned = kind == Kind::File && (facts.is_mount_root || facts.links == 0);
+        let is_pinned = kind == Kind::File && facts.is_mount_root;
         Ok(Facts {
             place: Place { mount: facts.mount.unwrap_or_default(), identity },
             kind,

@@ -30,8 +30,6 @@ pub struct Facts {
     pub mount: Option<u64>,
     /// Whether it is the root of that mount.
     pub is_mount_root: bool,
-    /// How many names it has.
-    pub links: u32,
     /// What it is.
     pub kind: Kind,
 }
@@ -167,7 +165,6 @@ pub fn facts(node: BorrowedFd<'_>) -> io::Result<Facts> {
             .then_some((answer.stx_btime.tv_sec, answer.stx_btime.tv_nsec)),
         mount: (answer.stx_mask & libc::STATX_MNT_ID != 0).then_some(answer.stx_mnt_id),
         is_mount_root: answer.stx_attributes & u64::from(libc::STATX_ATTR_MOUNT_ROOT.cast_unsigned()) != 0,
-        links: answer.stx_nlink,
         kind: kind(u32::from(answer.stx_mode)),
     })
 }

@@ -51,7 +51,8 @@ pub trait Filesystem {
     /// [`Unwatchable::NoQueue`] when the system grants none.
     fn open_queue(&mut self) -> Result<(), Unwatchable>;
 
-    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the same id.
+    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the
+    /// same id.
     ///
     /// # Errors
     /// Why the node can't be watched.
@@ -140,7 +141,7 @@ pub struct Facts {
 pub enum Anchor {
     /// A directory holds the name; a rename can replace it.
     Named,
-    /// It is itself the root of a mount, or no directory names it any more.
+    /// It is itself the root of a mount.
     Pinned,
 }
 

@@ -4,77 +4,43 @@
 //! was read there is to be served. Events only ever wake it; what they say is not believed. It does not know
 //! the event queue's descriptor, what a file contains beyond a digest and a verdict, or the clock.
 //! `tests/sim/watch` plays it against a simulated file system.
+//!
+//! A turn of the shell: feed the records of the queue to [`Watcher::on_record`]; if [`Watcher::is_due`], make a
+//! [`Watcher::pass`], read the files it found, and tell [`Watcher::on_read`]; on [`Decision::Commit`] read the
+//! queue to its end once more, feed the records, ask [`Watcher::confirm`], publish, and tell
+//! [`Watcher::on_committed`]. Then wait until [`Watcher::deadline`] or the next event.
 
 pub mod chain;
+mod interest;
+mod mode;
+mod schedule;
+mod settle;
+mod walk;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 pub use chain::{
     Anchor, Cause, Facts, Filesystem, Found, Identity, Kind, LookUp, Place, Role, Unresolved, Unwatchable,
     WatchId,
 };
+pub use interest::{Record, Relevance};
+pub use mode::{Mode, Reason};
+pub use schedule::{Timing, Trigger};
+pub use settle::{Announcement, Commit, Decision, Digest, Publication, Reading, Verdict};
 
-/// SHA-256 over the files of the set, as the shell computes it.
-pub type Digest = [u8; 32];
+use interest::Live;
+use schedule::{Health, Persistence, Schedule};
+use settle::{Again, Settling, Sight};
 
-/// How long to wait for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// Quiet time before files that were changed one by one are believed to be complete.
-    pub settle: Duration,
-    /// Half the time after which an unending stream of events no longer delays a commit.
-    pub storm: Duration,
-    /// How often to look without being asked; `None` looks on events only.
-    pub interval: Option<Duration>,
-    /// Spreads the timer by a tenth, so that replicas do not look in step.
-    pub jitter_seed: u64,
-}
+/// A refused or broken event queue is asked for again after this time.
+const QUEUE_INTERVAL: Duration = Duration::from_secs(60);
 
-impl Timing {
-    /// The product's settling times with a given timer.
-    #[must_use]
-    pub fn new(interval: Option<Duration>, jitter_seed: u64) -> Self {
-        Self { settle: Duration::from_millis(50), storm: Duration::from_millis(500), interval, jitter_seed }
-    }
-}
+/// How long a change that came without an event is reason to poll.
+const MISSED_SPAN: Duration = Duration::from_secs(3600);
 
-/// What made the watcher look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trigger {
-    /// It had never looked.
-    Start,
-    /// An event in a watched inode, a lost event, or a change of the mounts.
-    Event,
-    /// A person asked.
-    Signal,
-    /// A failure was due to be tried again.
-    Retry,
-    /// The safety net.
-    Timer,
-}
-
-/// One entry of the event queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record<'a> {
-    /// Entries were lost.
-    Overflow,
-    /// Something happened to the watched inode, or to this name in it (empty: to the inode itself).
-    Event {
-        /// Whose watch it was.
-        watch: WatchId,
-        /// The name in the watched directory, without padding.
-        name: &'a [u8],
-    },
-}
-
-/// Whether a record can have anything to do with a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relevance {
-    /// It woke the watcher.
-    Wakes,
-    /// It is about something else.
-    Ignored,
-}
+/// Passes in a row that must find the kernel of another opinion before it is given in to.
+const DISAGREEMENTS: u8 = 3;
 
 /// What one look at all paths found.
 #[derive(Clone, Debug)]
@@ -87,218 +53,223 @@ pub struct Pass<N> {
     pub noticed: Instant,
 }
 
-/// What the shell found when it read the files of a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// At least one path leads nowhere.
-    Unresolved,
-    /// A file is refused for what it is: no permission, too large. Its repair shows as an event.
-    Unreadable,
-    /// Reading failed for a reason whose end no event announces (no descriptors, an input error).
-    Failed,
-    /// A file changed while it was read.
-    Moving,
-    /// All files were read.
-    Content {
-        /// The digest of all of them.
-        digest: Digest,
-        /// Whether they may be served.
-        verdict: Verdict,
-        /// Time since the newest of them was last written or touched.
-        age: Duration,
-    },
-}
-
-/// Whether a content may be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It may.
-    Valid,
-    /// It may, but looks like the beginning of something longer (fewer certificates than before): settle longer.
-    Doubtful,
-    /// It may not.
-    Invalid,
-}
-
-/// What is to become of a reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It is what is served.
-    Unchanged,
-    /// It is new and valid, and may not be complete yet: the watcher will look again.
-    Wait,
-    /// It can't be served: go on with what is.
-    Keep,
-    /// It is to be served. Read the event queue to its end, feed the records, then ask [`Watcher::confirm`].
-    Commit,
-}
-
-/// Why a content needs no more waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Publication {
-    /// Found at start, and old enough to be complete.
-    Found,
-    /// All files changed through one look-up, to files never seen before.
-    Atomic,
-    /// Read twice with quiet time in between.
-    Settled,
-    /// Read twice, and the events would not end.
-    Storm,
-}
-
-/// Whether events had announced a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announcement {
-    /// They had, or could not be expected to.
-    Announced,
-    /// Only the timer or a retry found it although events should have told: a rotation that was nearly missed.
-    Missed,
-}
-
-/// A change that is to be published now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commit {
-    /// The digest that was read.
-    pub digest: Digest,
-    /// What made the watcher notice.
-    pub trigger: Trigger,
-    /// When.
-    pub noticed: Instant,
-    /// Why it needs no more waiting.
-    pub publication: Publication,
-    /// Whether events had announced it.
-    pub announcement: Announcement,
-}
-
-/// Whether events alone can be relied on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Every change is an event.
-    Events,
-    /// Some changes may not be: the files are also looked at every few seconds.
-    Polling,
-}
-
-/// What stands between a change and an event about it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// The system grants no event queue.
-    NoQueue,
-    /// The limit of watches is reached.
-    NoRoom,
-    /// This directory or file may not be watched.
-    Unwatchable(Vec<u8>),
-    /// This path lies on a file system of this name, where others change things without an event.
-    Remote(Vec<u8>, &'static str),
-    /// This path fails in a way whose end is no event.
-    Failing(Vec<u8>),
-    /// The kernel resolves this path to another file than the walk does.
-    ResolvesElsewhere(Vec<u8>),
-    /// Within the last hour a change was found that no event had announced.
-    Missed,
-    /// This file is itself a mount, or no directory names it any more: it can't be replaced, only written. Looking more often does not help.
-    Pinned(Vec<u8>),
-}
-
 /// Watches the files of one set.
 #[derive(Debug)]
 pub struct Watcher {
-    deadline: Option<Instant>,
+    targets: Vec<Vec<u8>>,
+    schedule: Schedule,
+    settling: Settling,
+    live: Live,
+    reasons: BTreeSet<Reason>,
+    queue: Queue,
+    /// For each target, how many passes in a row the kernel found another file than the walk.
+    disagreements: Vec<u8>,
+    missed_until: Option<Instant>,
+    health: Health,
+    last_trigger: Trigger,
+}
+
+/// Whether there is an event queue.
+#[derive(Clone, Copy, Debug)]
+enum Queue {
+    /// There is.
+    Open { since: Instant },
+    /// There is none; ask from this time on.
+    Wanted { from: Instant },
 }
 
 impl Watcher {
     /// For absolute paths, looking for the first time at once.
     #[must_use]
     pub fn new(targets: Vec<Vec<u8>>, timing: Timing, now: Instant) -> Self {
-        let _ = (targets, timing);
-        Self { deadline: Some(now) }
+        Self {
+            disagreements: vec![0; targets.len()],
+            targets,
+            schedule: Schedule::new(timing, now),
+            settling: Settling::new(timing.settle, timing.storm, now),
+            live: Live::default(),
+            reasons: BTreeSet::new(),
+            queue: Queue::Wanted { from: now },
+            missed_until: None,
+            health: Health::Sound,
+            last_trigger: Trigger::Start,
+        }
     }
 
     /// Takes one entry of the event queue.
     pub fn on_record(&mut self, record: Record<'_>, now: Instant) -> Relevance {
-        let _ = record;
-        self.deadline = Some(now);
-        Relevance::Wakes
+        let relevance = self.live.relevance(record);
+        if relevance == Relevance::Wakes {
+            self.settling.on_event(now);
+            self.schedule.on_event(now);
+        }
+        relevance
     }
 
     /// The mounts of this namespace changed.
     pub fn on_mounts_changed(&mut self, now: Instant) {
-        self.deadline = Some(now);
+        self.settling.on_event(now);
+        self.schedule.on_mounts_changed(now);
     }
 
     /// The event queue broke and was closed; all watches are gone with it.
     pub fn on_queue_lost(&mut self, now: Instant) {
-        self.deadline = Some(now);
+        let from = match self.queue {
+            Queue::Open { since } => now.max(since + QUEUE_INTERVAL),
+            Queue::Wanted { from } => from,
+        };
+        self.queue = Queue::Wanted { from };
+        self.live = Live::default();
+        self.settling.on_event(now);
+        self.schedule.on_event(now);
     }
 
     /// Look at everything at the next turn.
     pub fn look_now(&mut self, trigger: Trigger, now: Instant) {
-        let _ = trigger;
-        self.deadline = Some(now);
+        self.schedule.look_now(trigger, now);
     }
 
     /// When to look next, if nothing happens before.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.schedule.deadline()
     }
 
     /// Whether it is time for a [`Watcher::pass`].
     #[must_use]
     pub fn is_due(&self, now: Instant) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= now)
+        self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Walks all paths, watching each directory before looking a name up in it. The nodes pin their inodes and mounts: read them, tell [`Watcher::on_read`], drop them.
+    /// Walks all paths, watching each directory before looking a name up in it. The nodes pin their inodes and
+    /// mounts: read them, tell [`Watcher::on_read`], drop them.
     pub fn pass<F: Filesystem>(&mut self, filesystem: &mut F, now: Instant) -> Pass<F::Node> {
-        let _ = filesystem;
-        self.deadline = None;
-        Pass { targets: Vec::new(), trigger: Trigger::Start, noticed: now }
+        let cause = self.schedule.begin(now);
+        let sight = if self.mode() == Mode::Events { Sight::Clear } else { Sight::Blind };
+        self.want_queue(filesystem, now);
+        let mut walked = walk::walk(filesystem, &self.targets);
+        let old = std::mem::replace(&mut self.live, walked.live);
+        // Waiting for the kernel to end a watch is not enough: it may be late, or never do it.
+        for watch in old.ids().filter(|watch| !self.live.contains(*watch)) {
+            filesystem.unwatch(watch);
+        }
+        self.reasons = std::mem::take(&mut walked.reasons);
+        self.give_in(&mut walked.nodes, walked.elsewhere, now);
+        if self.missed_until.is_some_and(|until| now < until) {
+            self.reasons.insert(Reason::Missed);
+        }
+        if self.disagreements.iter().any(|count| *count >= DISAGREEMENTS) {
+            // The chains do not lead to what is read.
+            walked.chains.clear();
+        }
+        self.settling.on_walk(walked.chains, cause, sight);
+        self.last_trigger = cause.trigger;
+        self.rearm(now);
+        Pass { targets: walked.nodes, trigger: cause.trigger, noticed: cause.since }
+    }
+
+    fn want_queue<F: Filesystem>(&mut self, filesystem: &mut F, now: Instant) {
+        let Queue::Wanted { from } = self.queue else { return };
+        if now >= from {
+            self.queue = match filesystem.open_queue() {
+                Ok(()) => Queue::Open { since: now },
+                Err(_) => Queue::Wanted { from: now + QUEUE_INTERVAL },
+            };
+        }
+    }
+
+    /// Where walk and kernel disagree, look again; where they go on disagreeing, take the kernel's file.
+    fn give_in<N>(&mut self, nodes: &mut [Result<N, Unresolved>], elsewhere: Vec<Option<N>>, now: Instant) {
+        let targets = self.targets.iter().zip(&mut self.disagreements).zip(nodes);
+        for (((path, count), node), other) in targets.zip(elsewhere) {
+            let Some(other) = other else {
+                *count = 0;
+                continue;
+            };
+            *count = count.saturating_add(1);
+            if *count < DISAGREEMENTS {
+                self.schedule.on_disagreement(now);
+            } else {
+                *node = Ok(other);
+                self.reasons.insert(Reason::ResolvesElsewhere(path.clone()));
+            }
+        }
     }
 
     /// Takes what was read in the files of the last pass.
     pub fn on_read(&mut self, reading: Reading, now: Instant) -> Decision {
-        let _ = (reading, now);
-        Decision::Unchanged
+        let (decision, again) = self.settling.on_reading(reading, now);
+        let persistence =
+            if again == Again::BackoffAlways { Persistence::Always } else { Persistence::UntilAnEvent };
+        self.health = Health::Sound;
+        match again {
+            Again::Never => self.schedule.recover(),
+            Again::At(at) => {
+                self.schedule.recover();
+                self.schedule.again(at);
+            }
+            Again::Backoff | Again::BackoffAlways => {
+                self.health = Health::Failing;
+                self.schedule.fail(self.health(), persistence, now);
+            }
+        }
+        self.rearm(now);
+        decision
     }
 
-    /// After [`Decision::Commit`] and one more drain of the queue: the change to publish, or `None` if the drain brought something that makes it unsafe.
+    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or `None` if
+    /// the drain brought something that makes it unsafe. If the queue could not be read to its end, do not ask:
+    /// the next turn will come to the same decision.
     pub fn confirm(&mut self, now: Instant) -> Option<Commit> {
-        let _ = now;
-        None
+        self.schedule.never_again();
+        let commit = self.settling.confirm()?;
+        if commit.announcement == Announcement::Missed {
+            self.missed_until = Some(now + MISSED_SPAN);
+            self.reasons.insert(Reason::Missed);
+            self.rearm(now);
+        }
+        Some(commit)
     }
 
-    /// The digest is being served.
-    pub fn on_committed(&mut self, digest: Digest, now: Instant) {
-        let _ = (digest, now);
+    /// The digest is being served, whether or not it was the watcher's idea.
+    pub fn on_committed(&mut self, digest: Digest) {
+        self.settling.on_committed(digest);
     }
 
     /// Whether events alone can be relied on.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        Mode::Events
+        if self.reasons.iter().any(Reason::calls_for_polling) { Mode::Polling } else { Mode::Events }
     }
 
     /// What stands between a change and an event about it, sorted.
     pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
-        [].iter()
+        self.reasons.iter()
     }
 
     /// How many watches are held.
     #[must_use]
     pub fn watch_count(&self) -> usize {
-        0
+        self.live.len()
     }
 
     /// The watched directories, sorted.
     #[must_use]
     pub fn directories(&self) -> Vec<&[u8]> {
-        Vec::new()
+        self.live.directories()
     }
 
     /// What made the watcher look the last time.
     #[must_use]
     pub fn last_trigger(&self) -> Trigger {
-        Trigger::Start
+        self.last_trigger
+    }
+
+    fn health(&self) -> Health {
+        if self.mode() == Mode::Polling { Health::Blind } else { self.health }
+    }
+
+    fn rearm(&mut self, now: Instant) {
+        self.schedule.rearm(self.health(), now);
     }
 }

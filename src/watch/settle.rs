@@ -1,0 +1,361 @@
+//! Whether what was read is to be served now, later or never. One of these for each set of files.
+//!
+//! Writers come in two sorts. Some prepare everything aside and publish it with one rename; their work can be
+//! taken at once. Others change file after file, or write in place; nothing tells that they are done but quiet
+//! and reading the same bytes again. It does not know what the bytes are, how paths are walked, or the clock.
+//! The tables below and `tests/sim/watch` show it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::chain::{Chain, Found, Identity, Kind, LookUp};
+use super::schedule::{Cause, Trigger};
+use super::walk::file_place;
+
+/// SHA-256 over the files of the set, as the shell computes it.
+pub type Digest = [u8; 32];
+
+/// Files found at start are taken at once if nobody has touched them for this long.
+const OLD_ENOUGH: Duration = Duration::from_secs(1);
+
+/// Inodes remembered as seen between two commits; more of them and a change is no longer held to be atomic.
+const MAX_SEEN: usize = 4096;
+
+/// What the shell found when it read the files of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// At least one path leads nowhere.
+    Unresolved,
+    /// A file is refused for what it is: no permission, too large. Its repair shows as an event.
+    Unreadable,
+    /// Reading failed for a reason whose end no event announces (no descriptors, an input error).
+    Failed,
+    /// A file changed while it was read.
+    Moving,
+    /// All files were read.
+    Content {
+        /// The digest of all of them.
+        digest: Digest,
+        /// Whether they may be served.
+        verdict: Verdict,
+        /// Time since the newest of them was last written or touched.
+        age: Duration,
+    },
+}
+
+/// Whether a content may be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Valid,
+    /// It may, but looks like the beginning of something longer (fewer certificates than before): settle longer.
+    Doubtful,
+    /// It may not.
+    Invalid,
+}
+
+/// What is to become of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is what is served.
+    Unchanged,
+    /// It is new and valid, and may not be complete yet: the watcher will look again.
+    Wait,
+    /// It can't be served: go on with what is.
+    Keep,
+    /// It is to be served. Read the event queue to its end, feed the records, then ask
+    /// [`Watcher::confirm`](super::Watcher::confirm).
+    Commit,
+}
+
+/// Why a content needs no more waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publication {
+    /// Nothing was served, and it is old enough to be complete.
+    Found,
+    /// All files changed through one look-up, to files never seen before.
+    Atomic,
+    /// Read twice with quiet time in between.
+    Settled,
+    /// Read twice, and the events would not end.
+    Storm,
+}
+
+/// Whether events had announced a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// They had, or could not be expected to.
+    Announced,
+    /// Only the timer or a retry found it although events should have told: a rotation that was nearly missed.
+    Missed,
+}
+
+/// A change that is to be published now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The digest that was read.
+    pub digest: Digest,
+    /// What made the watcher notice.
+    pub trigger: Trigger,
+    /// When.
+    pub noticed: Instant,
+    /// Why it needs no more waiting.
+    pub publication: Publication,
+    /// Whether events had announced it.
+    pub announcement: Announcement,
+}
+
+/// Whether events could be relied on up to a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// A change would have been an event.
+    Clear,
+    /// It might not have been.
+    Blind,
+}
+
+/// When a decision is to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Not by itself.
+    Never,
+    /// At this time.
+    At(Instant),
+    /// As failures are; their repair is an event.
+    Backoff,
+    /// As failures are, whether or not events come.
+    BackoffAlways,
+}
+
+/// What is known of the set between passes.
+#[derive(Debug)]
+pub(super) struct Settling {
+    settle: Duration,
+    storm: Duration,
+    served: Option<Digest>,
+    /// The walk behind what is served.
+    base: Vec<Chain>,
+    /// The walk of the last pass.
+    latest: Vec<Chain>,
+    /// The files behind what is served, and every inode met since on the way to something that was not.
+    seen: BTreeSet<Identity>,
+    candidate: Option<Candidate>,
+    /// Since when there is something valid that is not served.
+    unsettled_since: Option<Instant>,
+    last_event: Option<Instant>,
+    quiet: Quiet,
+    last_reading: Option<Reading>,
+    /// What the last pass read: nothing, or this.
+    last_digest: Option<Digest>,
+    cause: (Cause, Sight),
+    origin: Option<(Cause, Sight)>,
+    pending: Option<(Digest, Publication)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    digest: Digest,
+    first_seen: Instant,
+}
+
+/// Whether something happened since the last pass began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quiet {
+    Undisturbed,
+    Disturbed,
+}
+
+impl Settling {
+    pub(super) fn new(settle: Duration, storm: Duration, now: Instant) -> Self {
+        Self {
+            settle,
+            storm,
+            served: None,
+            base: Vec::new(),
+            latest: Vec::new(),
+            seen: BTreeSet::new(),
+            candidate: None,
+            unsettled_since: None,
+            last_event: None,
+            quiet: Quiet::Undisturbed,
+            last_reading: None,
+            last_digest: None,
+            cause: (Cause { trigger: Trigger::Start, since: now }, Sight::Clear),
+            origin: None,
+            pending: None,
+        }
+    }
+
+    pub(super) fn on_event(&mut self, now: Instant) {
+        self.last_event = Some(now);
+        self.quiet = Quiet::Disturbed;
+        // The timer looked between the change and the news of it: the news counts.
+        if let Some((cause, _)) = &mut self.origin
+            && matches!(cause.trigger, Trigger::Retry | Trigger::Timer)
+        {
+            cause.trigger = Trigger::Event;
+        }
+    }
+
+    /// A pass walked these chains.
+    pub(super) fn on_walk(&mut self, chains: Vec<Chain>, cause: Cause, sight: Sight) {
+        self.latest = chains;
+        let sight = if self.last_reading == Some(Reading::Failed) { Sight::Blind } else { sight };
+        self.cause = (cause, sight);
+        self.quiet = Quiet::Undisturbed;
+        self.pending = None;
+    }
+
+    pub(super) fn on_reading(&mut self, reading: Reading, now: Instant) -> (Decision, Again) {
+        self.last_reading = Some(reading);
+        let Reading::Content { digest, verdict, age } = reading else {
+            self.remember(None);
+            let again = match reading {
+                Reading::Moving | Reading::Failed => Again::BackoffAlways,
+                Reading::Unresolved | Reading::Unreadable | Reading::Content { .. } => Again::Backoff,
+            };
+            let decision = if reading == Reading::Moving { Decision::Wait } else { Decision::Keep };
+            return (self.refuse(decision), again);
+        };
+        if self.served == Some(digest) {
+            self.rest();
+            return (Decision::Unchanged, Again::Never);
+        }
+        self.remember(Some(digest));
+        if verdict == Verdict::Invalid {
+            return (self.refuse(Decision::Keep), Again::Backoff);
+        }
+        match self.publication(digest, verdict, age, now) {
+            Ok(publication) => {
+                self.pending = Some((digest, publication));
+                // Until it is confirmed it stays due, in case the queue could not be read to its end.
+                (Decision::Commit, Again::At(now))
+            }
+            Err(at) => {
+                self.meet_latest();
+                (Decision::Wait, Again::At(at))
+            }
+        }
+    }
+
+    /// Whether a valid content may be published now, or else when to look again.
+    fn publication(
+        &mut self,
+        digest: Digest,
+        verdict: Verdict,
+        age: Duration,
+        now: Instant,
+    ) -> Result<Publication, Instant> {
+        if self.served.is_none() && age >= OLD_ENOUGH {
+            return Ok(Publication::Found);
+        }
+        if self.is_atomic() {
+            return Ok(Publication::Atomic);
+        }
+        let candidate = self
+            .candidate
+            .filter(|candidate| candidate.digest == digest)
+            .unwrap_or(Candidate { digest, first_seen: now });
+        self.candidate = Some(candidate);
+        let unsettled_since = *self.unsettled_since.get_or_insert(now);
+        let quiet_time = if verdict == Verdict::Doubtful { self.storm * 2 } else { self.settle };
+        let first_seen = candidate.first_seen;
+        let quiet_at = self.last_event.map_or(first_seen, |event| event.max(first_seen)) + quiet_time;
+        let storm_at = (unsettled_since + self.storm * 2).max(first_seen + quiet_time);
+        if now >= quiet_at {
+            Ok(Publication::Settled)
+        } else if now >= storm_at {
+            Ok(Publication::Storm)
+        } else {
+            Err(quiet_at.min(storm_at))
+        }
+    }
+
+    /// The drain after [`Decision::Commit`] is over.
+    pub(super) fn confirm(&mut self) -> Option<Commit> {
+        let (digest, publication) = self.pending.take()?;
+        let is_fragile = matches!(publication, Publication::Found | Publication::Settled);
+        if is_fragile && self.quiet == Quiet::Disturbed {
+            return None;
+        }
+        let (cause, sight) = self.origin.unwrap_or(self.cause);
+        let is_missed = sight == Sight::Clear && matches!(cause.trigger, Trigger::Retry | Trigger::Timer);
+        Some(Commit {
+            digest,
+            trigger: cause.trigger,
+            noticed: cause.since,
+            publication,
+            announcement: if is_missed { Announcement::Missed } else { Announcement::Announced },
+        })
+    }
+
+    pub(super) fn on_committed(&mut self, digest: Digest) {
+        self.served = Some(digest);
+        self.rest();
+    }
+
+    /// What the last pass read is what is served.
+    fn rest(&mut self) {
+        self.base = self.latest.clone();
+        self.seen = self.base.iter().filter_map(file_place).map(|place| place.identity).collect();
+        self.candidate = None;
+        self.unsettled_since = None;
+        self.origin = None;
+        self.pending = None;
+        self.last_digest = self.served;
+    }
+
+    /// Who first saw what is there now. Events may come many times while a writer works; the first one counts.
+    fn remember(&mut self, digest: Option<Digest>) {
+        let is_news = self.last_digest != digest;
+        self.last_digest = digest;
+        let is_announced = !matches!(self.cause.0.trigger, Trigger::Retry | Trigger::Timer);
+        if self.origin.is_none() || (is_news && !is_announced) {
+            self.origin = Some(self.cause);
+        }
+    }
+
+    fn refuse(&mut self, decision: Decision) -> Decision {
+        self.meet_latest();
+        self.candidate = None;
+        decision
+    }
+
+    /// What was met on the way to something that could not be served at once was perhaps not finished then.
+    fn meet_latest(&mut self) {
+        if self.seen.len() < MAX_SEEN {
+            let met = self.latest.iter().flatten().filter_map(|look_up| place_of(&look_up.found));
+            self.seen.extend(met);
+        }
+    }
+
+    /// Whether all files changed through one and the same look-up, and none of what lies behind it was seen
+    /// unfinished. Then nobody can have been writing where we look.
+    fn is_atomic(&self) -> bool {
+        if self.base.len() != self.latest.len() || self.seen.len() >= MAX_SEEN {
+            return false;
+        }
+        let mut turns = self.base.iter().zip(&self.latest).map(|(old, new)| first_difference(old, new));
+        let Some(Some(turn)) = turns.next() else { return false };
+        let is_shared = turns.all(|other| other == Some(turn));
+        let leads_on = matches!(turn.found, Found::Node { kind: Kind::Link | Kind::Directory, .. });
+        let is_unseen = |identity: Option<Identity>| identity.is_some_and(|it| !self.seen.contains(&it));
+        let mut files = self.latest.iter().map(|chain| file_place(chain).map(|place| place.identity));
+        is_shared && leads_on && is_unseen(place_of(&turn.found)) && files.all(is_unseen)
+    }
+}
+
+fn place_of(found: &Found) -> Option<Identity> {
+    match found {
+        Found::Node { place, .. } => Some(place.identity),
+        Found::Nothing(_) => None,
+    }
+}
+
+/// The first answer that is not what it was. All before it being equal, the question is the same.
+fn first_difference<'a>(old: &Chain, new: &'a Chain) -> Option<&'a LookUp> {
+    new.iter()
+        .enumerate()
+        .find(|(index, look_up)| old.get(*index) != Some(*look_up))
+        .map(|(_, look_up)| look_up)
+}
