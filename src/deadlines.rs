@@ -190,6 +190,17 @@ mod tests {
     }
 
     #[test]
+    fn stale_entries_are_dropped_and_not_put_back() {
+        let (start, mut deadlines) = (Instant::now(), Deadlines::new());
+        for at in (0..SPARE_ENTRIES as u64).rev() {
+            deadlines.set(0, after(start, at));
+        }
+        deadlines.set(0, after(start, 5_000));
+        assert_eq!(deadlines.earliest(), Some(after(start, 5_000)));
+        assert_eq!(deadlines.queue.len(), 1);
+    }
+
+    #[test]
     fn memory_stays_bounded_when_deadlines_move_to_earlier_or_are_cleared() {
         let (start, mut deadlines) = (Instant::now(), Deadlines::new());
         for round in 0..10_000_u64 {

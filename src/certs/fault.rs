@@ -150,3 +150,47 @@ impl fmt::Display for Part {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CERTIFICATE_LIMIT, FILE_LIMIT_BYTES};
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const ALL: [Problem; 19] = [
+        Problem::Empty,
+        Problem::TooLarge,
+        Problem::NulByte,
+        Problem::NotPem,
+        Problem::MissingEnd,
+        Problem::UnexpectedEnd,
+        Problem::MalformedMarker,
+        Problem::NotBase64,
+        Problem::TooManyCertificates,
+        Problem::NoCertificate,
+        Problem::NoKey,
+        Problem::SeveralKeys,
+        Problem::EncryptedKey,
+        Problem::UnsupportedFormat,
+        Problem::UnreadableCertificate,
+        Problem::UnreadableKey,
+        Problem::NotIssuedByNext,
+        Problem::KeyMismatch,
+        Problem::KeyNotComparable,
+    ];
+
+    #[test]
+    fn every_problem_has_a_label_of_its_own_in_snake_case() {
+        let labels: BTreeSet<_> = ALL.iter().map(|problem| problem.words().0).collect();
+        assert_eq!(labels.len(), ALL.len());
+        let is_snake = |label: &&str| label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        assert!(labels.iter().all(is_snake), "{labels:?}");
+    }
+
+    #[test]
+    fn words_name_the_limits_in_force() {
+        let words = |problem: Problem| problem.words().1;
+        assert!(words(Problem::TooLarge).contains(&format!("{} MiB", FILE_LIMIT_BYTES >> 20)));
+        assert!(words(Problem::TooManyCertificates).contains(&CERTIFICATE_LIMIT.to_string()));
+    }
+}

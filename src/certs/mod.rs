@@ -1,7 +1,7 @@
 //! PEM bytes to a checked bundle, and bundles to generations.
 //!
-//! A certificate file and a key file become a [`Bundle`] or a [`Fault`] that names the part to blame. A [`Store`]
-//! stages a bundle against what is served and commits it as the next [`Generation`]; a [`Reader`] hands the
+//! A certificate file and a key file become a `Bundle` or a `Fault` that names the part to blame. A `Store`
+//! stages a bundle against what is served and commits it as the next `Generation`; a `Reader` hands the
 //! generation in force to whoever accepts a connection. Nothing here knows paths, watching or sockets, and
 //! time always comes in as an argument. The tests stand beside the code of each file.
 

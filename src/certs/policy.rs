@@ -5,7 +5,7 @@
 //! must come with new terms: a resumed session is not verified again.)
 //!
 //! Knows nothing of configuration texts: cipher suites and groups are IANA code points. The tests below hold the order,
-//! and handshakes beside the store show what clients get.
+//! and handshakes in the tests of the store show what clients get.
 
 use rustls::{
     ConfigBuilder, ServerConfig, SupportedCipherSuite, WantsVerifier,

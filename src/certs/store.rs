@@ -339,6 +339,19 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_a_list_of_suites_is_stronger_than_the_order_of_the_client() {
+        let pair = Pair::new(&Leaf::default());
+        let client = Arc::new(client(&pair));
+        for codes in [[0x1301, 0x1302], [0x1302, 0x1301]] {
+            let policy = Policy { cipher_suites: codes.to_vec(), ..Policy::default() };
+            let generation = serve(&mut Store::new(&policy).unwrap(), bundle(&pair));
+            let (_, server) = connect(&client, &generation).unwrap();
+            let suite = server.negotiated_cipher_suite().map(|suite| u16::from(suite.suite()));
+            assert_eq!(suite, codes.first().copied());
+        }
+    }
+
+    #[test]
     fn a_handshake_by_default_is_post_quantum_and_costs_one_ticket() {
         let pair = Pair::new(&Leaf::default());
         let generation = serve(&mut store(), bundle(&pair));

@@ -1,7 +1,7 @@
 //! A blocking TLS client that trusts one root, for the demo and for the tests: which certificate is served right now?
 //!
 //! Every handshake is a full one, since a resumed session shows the certificate of the first. It knows nothing of the
-//! sidecar. The tests of [`run`](super::run) drive it.
+//! sidecar. The tests of the demo drive it.
 
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Write};

@@ -178,7 +178,7 @@ impl Reload {
         let Some(commit) = self.watcher.confirm(now) else { return Reloaded::Nothing };
         let Some(Candidate { bundle, staged }) = candidate else { return Reloaded::Nothing };
         self.served = Some(commit.digest);
-        self.watcher.on_committed(commit.digest, now);
+        self.watcher.on_committed(commit.digest);
         self.material.forget();
         let before = self.store.current();
         if before.as_ref().is_some_and(|before| before.serves(&bundle)) {

@@ -43,6 +43,20 @@ pub enum Trigger {
     Timer,
 }
 
+impl Trigger {
+    /// A stable word in snake_case.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Event => "event",
+            Self::Signal => "signal",
+            Self::Retry => "retry",
+            Self::Timer => "timer",
+        }
+    }
+}
+
 /// What made the watcher look, and when that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
