@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use tlsidecar::config::{self, Command, Config, Demo, Log, LogFormat, LogLevel, Refusal};
+use tlsidecar::config::{self, Command, Config, Demo, Doctor, Log, LogFormat, LogLevel, Output, Refusal};
+use tlsidecar::doctor::{self, Style, Verdict};
 use tracing::level_filters::LevelFilter;
 
 fn main() -> ExitCode {
@@ -23,6 +24,7 @@ fn run() -> Result<ExitCode> {
     match config::parse(std::env::args_os(), &working_directory) {
         Ok(Command::Serve(config)) => serve(*config),
         Ok(Command::Demo(demo)) => show(&demo),
+        Ok(Command::Doctor(doctor)) => examine(&doctor),
         Err(refusal) => Ok(refuse(&refusal)),
     }
 }
@@ -41,6 +43,21 @@ fn serve(config: Config) -> Result<ExitCode> {
 
 fn show(demo: &Demo) -> Result<ExitCode> {
     shim::demo(demo)
+}
+
+fn examine(doctor: &Doctor) -> Result<ExitCode> {
+    let out = io::stdout();
+    let for_people = doctor.output == Output::Text && out.is_terminal();
+    let style = if for_people && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) {
+        Style::Coloured
+    } else {
+        Style::Plain
+    };
+    let verdict = doctor::run(doctor, style, &mut out.lock()).context("cannot write")?;
+    Ok(match verdict {
+        Verdict::Well => ExitCode::SUCCESS,
+        Verdict::Ill => ExitCode::FAILURE,
+    })
 }
 
 /// Placeholders for the entry points of the server and the demonstration.

@@ -39,7 +39,7 @@ const BELOW_SERVER: &[&str] = &["admin", "certs", "config", "deadlines", "metric
 const TABLE: &[Row] = &[
     // The roots.
     row("lib", &[], &[]),
-    row("main", &["config", "demo", "server"], &["anyhow", "tracing", "tracing_subscriber"]),
+    row("main", &["config", "demo", "doctor", "server"], &["anyhow", "tracing", "tracing_subscriber"]),
     // Vocabulary.
     row("deadlines", &[], &[]),
     row("metrics", &[], &["prometheus_client"]),
@@ -60,6 +60,7 @@ const TABLE: &[Row] = &[
     // The shells.
     row("server", BELOW_SERVER, &["humantime", "mio", "slab", "tracing", "zeroize"]),
     row("server::admin", BELOW_SERVER, &["httparse", "humantime", "mio", "slab", "tracing"]),
+    row("doctor", &["certs", "config", "server", "sys", "watch"], &["serde", "serde_json"]),
     row("demo", &["certs", "config", "server"], &["humantime", "rcgen", "rustls", "rustls_pki_types"]),
 ];
 
