@@ -10,7 +10,7 @@ use super::printable::printable;
 
 /// Who is called what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Accounts {
+pub(super) struct Accounts {
     users: BTreeMap<u32, String>,
     groups: BTreeMap<u32, String>,
 }
@@ -18,13 +18,13 @@ pub struct Accounts {
 impl Accounts {
     /// From the texts of both files; empty texts know nobody.
     #[must_use]
-    pub fn parse(passwd: &[u8], group: &[u8]) -> Self {
+    pub(super) fn parse(passwd: &[u8], group: &[u8]) -> Self {
         Self { users: names(passwd), groups: names(group) }
     }
 
     /// A user and a group with the names that are known.
     #[must_use]
-    pub fn owner(&self, uid: u32, gid: u32) -> Owner {
+    pub(super) fn owner(&self, uid: u32, gid: u32) -> Owner {
         Owner { uid, user: self.users.get(&uid).cloned(), gid, group: self.groups.get(&gid).cloned() }
     }
 }

@@ -19,6 +19,8 @@ pub struct Examination {
     pub examined: Moment,
     /// With whose rights.
     pub viewer: Viewer,
+    /// Whether `/proc` is there, without which no file can be read or watched.
+    pub has_proc: bool,
     /// The certificate's file and the key's, in this order.
     pub files: Vec<ExaminedFile>,
     /// What the certificate's file holds, in its order; empty when it can't be read as certificates.
@@ -89,7 +91,8 @@ pub struct ExaminedFile {
     pub steps: Vec<Step>,
     /// What came of reading it.
     pub content: Content,
-    /// Whether a new file under its name would be seen; `None` when there is no file.
+    /// Whether a new file under its name would be seen; `None` when there is no file and nothing is known to keep one
+    /// away.
     pub replacement: Option<Replacement>,
 }
 

@@ -30,7 +30,9 @@ pub(super) fn examine(doctor: &Doctor) -> Examination {
     let accounts = Accounts::parse(&passwd, &kernel::read("/etc/group").unwrap_or_default());
     let viewer =
         Viewer { owner: accounts.owner(identity.uid, identity.gid), supplementary_groups: identity.groups };
-    let mounts = mounts::parse(&kernel::read("/proc/self/mountinfo").unwrap_or_default());
+    let mountinfo = kernel::read("/proc/self/mountinfo");
+    let has_proc = mountinfo.is_ok();
+    let mounts = mounts::parse(&mountinfo.unwrap_or_default());
     // Counted before a queue is opened, so that our own is not among them.
     let in_use = kernel::in_use(identity.uid);
     let names = Names { accounts, mounts };
@@ -56,6 +58,7 @@ pub(super) fn examine(doctor: &Doctor) -> Examination {
         version: env!("CARGO_PKG_VERSION"),
         examined: Moment(wall),
         viewer,
+        has_proc,
         files,
         certificates: material.certificates,
         pair: material.pair,

@@ -1,16 +1,16 @@
 //! What is behind a certificate and its key, whether they can be served, and whether a change of them would be seen.
 //!
-//! Everything is looked at with the eyes of the serving path: its walk, its event queue, its checks. [`gather`] is the
+//! Everything is looked at with the eyes of the serving path: its walk, its event queue, its checks. `gather` is the
 //! part that touches the system; what it finds is an [`Examination`], from which `findings` and the texts are made
 //! by functions of it. It serves nothing, changes nothing and shows no byte of a key file. Shown by `tests/doctor.rs`.
 
-pub mod accounts;
+mod accounts;
 pub mod examination;
 mod findings;
 mod gather;
 mod kernel;
 mod material;
-pub mod mounts;
+mod mounts;
 mod printable;
 mod replacement;
 mod text;

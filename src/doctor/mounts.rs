@@ -5,20 +5,20 @@
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
+pub(super) struct Mount {
     /// Its number, as statx(2) tells it.
-    pub id: u64,
+    pub(super) id: u64,
     /// Which part of its file system is mounted; ends in `//deleted` when that has been removed.
-    pub root: Vec<u8>,
+    pub(super) root: Vec<u8>,
     /// Where, as seen from the process's root.
-    pub point: Vec<u8>,
+    pub(super) point: Vec<u8>,
     /// The type of file system.
-    pub filesystem: Vec<u8>,
+    pub(super) filesystem: Vec<u8>,
 }
 
 /// All mounts of a text, in its order.
 #[must_use]
-pub fn parse(text: &[u8]) -> Vec<Mount> {
+pub(super) fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n').filter_map(line).collect()
 }
 

@@ -8,9 +8,15 @@ use super::examination::{Kind, Replacement, Step};
 /// What the kernel appends to the root of a mount whose original was removed.
 const DELETED: &str = "//deleted";
 
-/// For the file at the end of the steps; nothing when there is none.
+/// For the file at the end of the steps, or the one that is missing there. A directory that was removed is empty, so only
+/// a missing file can lie in one.
 pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
-    let file = steps.last().filter(|step| step.kind == Kind::File)?.inode.as_ref()?;
+    let mut roots = steps.iter().filter_map(|step| Some(&*step.inode.as_ref()?.mount.as_ref()?.root));
+    let last = steps.last()?;
+    if last.kind == Kind::Nothing && roots.clone().any(|root| root.ends_with(DELETED)) {
+        return Some(Replacement::MountOfDeletedDirectory);
+    }
+    let file = last.inode.as_ref().filter(|_| last.kind == Kind::File)?;
     let root = file.mount.as_ref().map_or("", |mount| &*mount.root);
     if file.names == 0 || file.is_mount_root && root.ends_with(DELETED) {
         return Some(Replacement::SingleFileMountOfDeleted);
@@ -18,11 +24,7 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
     if file.is_mount_root {
         return Some(Replacement::SingleFileMount);
     }
-    let roots = || steps.iter().filter_map(|step| Some(&*step.inode.as_ref()?.mount.as_ref()?.root));
-    if roots().any(|root| root.ends_with(DELETED)) {
-        return Some(Replacement::MountOfDeletedDirectory);
-    }
-    if roots().any(|root| root.split('/').any(is_generation)) {
+    if roots.any(|root| root.split('/').any(is_generation)) {
         return Some(Replacement::MountOfOneGeneration);
     }
     Some(Replacement::Seen)
@@ -49,6 +51,10 @@ mod tests {
         Step { path: "/m".into(), kind, link_text: None, inode: Some(inode) }
     }
 
+    fn nothing() -> Step {
+        Step { path: "/m/f".into(), kind: Kind::Nothing, link_text: None, inode: None }
+    }
+
     #[test]
     fn only_mounts_keep_a_new_file_away() {
         use Kind::{Directory, Fifo, File};
@@ -62,8 +68,9 @@ mod tests {
             (vec![step(File, 1, true, generation)], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, "/f//deleted")], Some(Replacement::SingleFileMountOfDeleted)),
             (vec![step(File, 0, true, "/f")], Some(Replacement::SingleFileMountOfDeleted)),
+            (vec![step(Directory, 2, true, "/"), nothing()], None),
             (
-                vec![step(Directory, 2, true, "/d//deleted"), step(File, 1, false, "/d//deleted")],
+                vec![step(Directory, 0, true, "/d//deleted"), nothing()],
                 Some(Replacement::MountOfDeletedDirectory),
             ),
             (vec![step(File, 1, false, generation)], Some(Replacement::MountOfOneGeneration)),

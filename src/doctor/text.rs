@@ -52,7 +52,7 @@ impl fmt::Display for Painted<'_> {
 /// Writes all of it.
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let examination = &report.examination;
-    writeln!(out, "Looked at {} as {}", Rfc3339(examination.examined.0), who(&examination.viewer))?;
+    writeln!(out, "Examined on {} by {}", Rfc3339(examination.examined.0), who(&examination.viewer))?;
     let widths = Widths::of(examination);
     for file in &examination.files {
         write_file(file, &widths, style, out)?;
@@ -154,9 +154,10 @@ fn write_contents(examination: &Examination, style: Style, out: &mut dyn Write) 
         write_certificate(certificate, examination, out)?;
     }
     let (paint, pair) = match examination.pair {
-        Pair::Good => {
+        Pair::Good if examination.certificates.len() > 1 => {
             (Paint::Good, "the key is that of certificate 1, and each certificate is issued by the next")
         }
+        Pair::Good => (Paint::Good, "the key is that of certificate 1"),
         Pair::NoSuiteForKey => {
             (Paint::Error, "the key is that of certificate 1, but no cipher suite works with it")
         }
@@ -203,9 +204,14 @@ fn write_events(events: &Events, style: Style, out: &mut dyn Write) -> io::Resul
     }
     let (limits, used) = (&events.limits, &events.in_use);
     let limit = |limit: Option<u64>| limit.map_or("an unknown number".to_owned(), |limit| limit.to_string());
-    writeln!(out, "  instances  {} in use of {}", used.instances, limit(limits.max_user_instances))?;
-    writeln!(out, "  watches    {} in use of {}", used.watches, limit(limits.max_user_watches))?;
-    writeln!(out, "  queue      {} events", limit(limits.max_queued_events))?;
+    writeln!(
+        out,
+        "  instances  {} seen in use, {} allowed",
+        used.instances,
+        limit(limits.max_user_instances)
+    )?;
+    writeln!(out, "  watches    {} seen in use, {} allowed", used.watches, limit(limits.max_user_watches))?;
+    writeln!(out, "  queue      {} events at most", limit(limits.max_queued_events))?;
     if used.processes_hidden > 0 {
         writeln!(
             out,
@@ -237,7 +243,9 @@ fn write_finding(finding: &Finding, style: Style, out: &mut dyn Write) -> io::Re
         Severity::Error => Painted(style, Paint::Error, "error"),
         Severity::Hint => Painted(style, Paint::Hint, "hint "),
     };
-    let path = finding.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+    // A problem that is about a place names it itself.
+    let path = finding.path.as_ref().filter(|path| !finding.problem.starts_with(*path));
+    let path = path.map(|path| format!("{path}: ")).unwrap_or_default();
     writeln!(out, "  {severity}  {path}{}", finding.problem)?;
     writeln!(out, "         {}: {}", finding.code, finding.advice)
 }
@@ -274,6 +282,7 @@ mod tests {
             version: "1",
             examined: Moment(SystemTime::UNIX_EPOCH),
             viewer: Viewer { owner, supplementary_groups: vec![8, 9] },
+            has_proc: true,
             files: vec![file],
             certificates: Vec::new(),
             pair: Pair::Unknown,
@@ -298,10 +307,10 @@ mod tests {
     fn what_is_unknown_or_without_a_name_leaves_no_hole() {
         let text = written(Style::Plain);
         for line in [
-            "Looked at 1970-01-01T00:00:00Z as uid 7, gid 8 (tls), groups 9",
+            "Examined on 1970-01-01T00:00:00Z by uid 7, gid 8 (tls), groups 9",
             "  link       7:8(tls)  1777  unknown  /a -> b",
-            "  instances  1 in use of 1",
-            "  watches    2 in use of an unknown number",
+            "  instances  1 seen in use, 1 allowed",
+            "  watches    2 seen in use, an unknown number allowed",
             "1 error and 1 hint",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -27,8 +27,12 @@ pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
     }
     let now = examination.examined.0;
     let dates = examination.certificates.iter().filter_map(|one| date(one, now, examination.expired_allowed));
-    let leaf = || alone(&examination.certificates).into_iter().chain(nameless(&examination.certificates));
-    found.extend(dates.chain(leaf()).map(|finding| finding.at(&certificate)));
+    found.extend(dates.map(|finding| finding.at(&certificate)));
+    // Which certificate is the leaf is not known while they are out of order.
+    if examination.faults.iter().all(|fault| fault.file != File::Certificate) {
+        let leaf = [alone(&examination.certificates), nameless(&examination.certificates)];
+        found.extend(leaf.into_iter().flatten().map(|finding| finding.at(&certificate)));
+    }
     found
 }
 

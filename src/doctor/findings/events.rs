@@ -19,6 +19,7 @@ pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
 fn told_elsewhere(reason: &Reason, examination: &Examination) -> bool {
     match reason {
         Reason::Pinned(_) => true,
+        Reason::Unwatchable(_) if !examination.has_proc => true,
         Reason::Unwatchable(path) => examination.files.iter().any(|file| {
             let is_unread = !matches!(file.content, Content::Read | Content::Moving);
             let mut blamed = file.steps.iter().rev().filter(|step| step.inode.is_some());

@@ -20,10 +20,10 @@ const GROUP_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
 pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut found: Vec<Finding> = no_proc(examination).into_iter().collect();
     for file in &examination.files {
         let of_file = [
-            unread(file, &examination.viewer),
+            unread(file, &examination.viewer).filter(|_| examination.has_proc),
             file.replacement.and_then(never_replaced),
             key_for_everyone(file),
         ];
@@ -31,6 +31,14 @@ pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
         found.extend(file.steps.iter().filter_map(replaceable_by_others));
     }
     found
+}
+
+/// Files that are pinned are read and watched by their names in `/proc`.
+fn no_proc(examination: &Examination) -> Option<Finding> {
+    (!examination.has_proc).then(|| {
+        let problem = "/proc is not there, without which no file can be read or watched";
+        Finding::new(Severity::Error, "no_proc", problem, "mount proc on /proc")
+    })
 }
 
 fn unread(file: &ExaminedFile, viewer: &Viewer) -> Option<Finding> {
@@ -64,7 +72,7 @@ fn unread(file: &ExaminedFile, viewer: &Viewer) -> Option<Finding> {
         Content::Failed { problem } => (
             "read_failed",
             format!("it could not be read: {problem}"),
-            "see whether its file system answers and /proc is mounted".to_owned(),
+            "see whether its file system answers".to_owned(),
         ),
     };
     Some(Finding::new(Severity::Error, code, problem, advice))
