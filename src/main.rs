@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use tlsidecar::config::{self, Command, Config, Demo, Doctor, Log, LogFormat, LogLevel, Output, Refusal};
-use tlsidecar::doctor::{self, Style, Verdict};
+use tlsidecar::demo::{self, Options, Style};
+use tlsidecar::doctor::{self, Verdict};
+use tlsidecar::server::{Ending, Server};
 use tracing::level_filters::LevelFilter;
 
 fn main() -> ExitCode {
@@ -38,39 +40,35 @@ fn serve(config: Config) -> Result<ExitCode> {
         key = %config.reload.key.display(),
         "configuration read"
     );
-    shim::serve(config)
+    match Server::bind(&config)?.run()? {
+        Ending::Drained => Ok(ExitCode::SUCCESS),
+        Ending::Cut(_) => Ok(ExitCode::FAILURE),
+    }
 }
 
 fn show(demo: &Demo) -> Result<ExitCode> {
-    shim::demo(demo)
+    start_log(Log { format: LogFormat::Text, level: LogLevel::Warn });
+    let rotations = demo.rotations.map(|rotations| u32::try_from(rotations.get())).transpose()?;
+    let style = if shows_colours() { Style::Coloured } else { Style::Plain };
+    let options =
+        Options { rotations, pause: demo.interval, listen: demo.listen.0, style, ..Options::default() };
+    demo::run(&options, demo::serve, &mut io::stdout())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn examine(doctor: &Doctor) -> Result<ExitCode> {
-    let out = io::stdout();
-    let for_people = doctor.output == Output::Text && out.is_terminal();
-    let style = if for_people && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) {
-        Style::Coloured
-    } else {
-        Style::Plain
-    };
-    let verdict = doctor::run(doctor, style, &mut out.lock()).context("cannot write")?;
+    let for_people = doctor.output == Output::Text && shows_colours();
+    let style = if for_people { doctor::Style::Coloured } else { doctor::Style::Plain };
+    let verdict = doctor::run(doctor, style, &mut io::stdout()).context("cannot write")?;
     Ok(match verdict {
         Verdict::Well => ExitCode::SUCCESS,
         Verdict::Ill => ExitCode::FAILURE,
     })
 }
 
-/// Placeholders for the entry points of the server and the demonstration.
-mod shim {
-    use super::{Config, Demo, ExitCode, Result};
-
-    pub(super) fn serve(_config: Config) -> Result<ExitCode> {
-        Err(anyhow::anyhow!("serve is not wired up"))
-    }
-
-    pub(super) fn demo(_demo: &Demo) -> Result<ExitCode> {
-        Err(anyhow::anyhow!("demo is not wired up"))
-    }
+/// Whether standard output is a terminal of somebody who has not asked for letters only.
+fn shows_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 fn refuse(refusal: &Refusal) -> ExitCode {

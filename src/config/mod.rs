@@ -1,4 +1,4 @@
-//! Text to a checked, immutable configuration: [`parse`](crate::config::parse) takes the arguments (flags win over `TLSIDECAR_...`
+//! Text to a checked, immutable configuration: [`parse`] takes the arguments (flags win over `TLSIDECAR_...`
 //! variables, those over the defaults) and returns either a command that can run, or every fault at once, each
 //! with the place it was written in.
 //!

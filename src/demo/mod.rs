@@ -10,6 +10,7 @@ mod folder;
 mod front;
 mod http;
 mod report;
+mod serving;
 mod stage;
 pub mod upstream;
 pub mod volume;
@@ -29,6 +30,7 @@ use folder::Folder;
 pub use front::{Front, Published};
 use report::Report;
 pub use report::Style;
+pub use serving::serve;
 use stage::Stage;
 
 /// What a person may choose.

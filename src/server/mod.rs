@@ -149,7 +149,7 @@ impl Server {
         let paths = [config.reload.cert.clone(), config.reload.key.clone()];
         let timing = Timing::new(config.reload.interval, u64::from(std::process::id()));
         let reload = Reload::new(paths, timing, store, metrics, now);
-        let mut control = Some(Box::new(Control::new(signals, reload, config.reload.missing, address, now)));
+        let mut control = Some(Box::new(Control::new(signals, reload, config.reload.missing, address)));
         let settings = Arc::new(settings);
         let mut workers = Vec::with_capacity(sockets.len());
         for (poll, socket) in polls.into_iter().zip(sockets) {

@@ -85,7 +85,7 @@ pub(super) enum Persistence {
 }
 
 /// Passes that events may cause in immediate succession; after these, one for each settling time.
-const BURST: u32 = 8;
+const BURST: u32 = 16;
 
 /// The timer's interval while events may not tell everything, or what is there can't be served.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
