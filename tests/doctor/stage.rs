@@ -128,8 +128,15 @@ impl Answer {
 
     /// The exit code, and each finding as `severity code`. Each must be in the text with what to do.
     pub(crate) fn assert(&self, code: i32, findings: &[&str]) {
-        let listed = self.json["findings"].as_array().unwrap();
         let word = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();
+        // Of the machine that the tests run on nothing is asked.
+        let is_of_machine = |finding: &&Value| match finding["code"].as_str() {
+            Some("inotify_nearly_used") => !findings.iter().any(|expected| expected.contains("inotify")),
+            Some("writable_by_others") => !word(finding, "path").contains("/.tmp"),
+            _ => false,
+        };
+        let all = self.json["findings"].as_array().unwrap();
+        let listed: Vec<&Value> = all.iter().filter(|finding| !is_of_machine(finding)).collect();
         let found: Vec<String> = listed
             .iter()
             .map(|finding| format!("{} {}", word(finding, "severity"), word(finding, "code")))

@@ -127,7 +127,7 @@ fn without_proc_it_says_so_and_does_not_fall_over() {
 
 #[test]
 fn a_read_only_file_system_is_no_obstacle() {
-    assert_inside(Changes::Mounts, "mount -o remount,ro \"$PWD\"; ! touch x 2>/dev/null", 0, &[]);
+    assert_inside(Changes::Mounts, "mount -o remount,bind,ro \"$PWD\"; ! touch x 2>/dev/null", 0, &[]);
 }
 
 #[test]

@@ -22,11 +22,8 @@ const STICKY: u32 = 0o1000;
 pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
     let mut found: Vec<Finding> = no_proc(examination).into_iter().collect();
     for file in &examination.files {
-        let of_file = [
-            unread(file, &examination.viewer).filter(|_| examination.has_proc),
-            file.replacement.and_then(never_replaced),
-            key_for_everyone(file),
-        ];
+        found.extend(unread(file, &examination.viewer).filter(|_| examination.has_proc));
+        let of_file = [file.replacement.and_then(never_replaced), key_for_everyone(file)];
         found.extend(of_file.into_iter().flatten().map(|finding| finding.at(&*file.path)));
         found.extend(file.steps.iter().filter_map(replaceable_by_others));
     }
@@ -41,18 +38,23 @@ fn no_proc(examination: &Examination) -> Option<Finding> {
     })
 }
 
+/// Blames the place where the path breaks rather than the path: it may be the same for both files.
 fn unread(file: &ExaminedFile, viewer: &Viewer) -> Option<Finding> {
     let (code, problem, advice) = match &file.content {
         Content::Read => return None,
-        Content::Unresolved { problem, cause, .. } => {
-            let problem = match last(file, Kind::Directory) {
-                Some((step, inode)) if *cause == Cause::Forbidden => {
-                    let (who, rights) = (who(viewer), rights(inode));
-                    format!("{who} may not look up names in the directory {} ({rights})", step.path)
-                }
-                Some(_) | None => problem.clone(),
+        Content::Unresolved { at, problem, cause } => {
+            let error = |problem| {
+                Finding::new(Severity::Error, cause.label(), problem, unresolved_advice(*cause, file))
             };
-            (cause.label(), problem, unresolved_advice(*cause, file))
+            let directory = last(file, Kind::Directory).filter(|_| *cause == Cause::Forbidden);
+            return Some(match directory {
+                Some((step, inode)) => {
+                    let (who, rights) = (who(viewer), rights(inode));
+                    error(format!("{who} may not look up names in the directory {} ({rights})", step.path))
+                        .at(&*step.path)
+                }
+                None => error(problem.clone()).at(at),
+            });
         }
         Content::Moving => (
             "changed_while_read",
@@ -75,7 +77,7 @@ fn unread(file: &ExaminedFile, viewer: &Viewer) -> Option<Finding> {
             "see whether its file system answers".to_owned(),
         ),
     };
-    Some(Finding::new(Severity::Error, code, problem, advice))
+    Some(Finding::new(Severity::Error, code, problem, advice).at(&*file.path))
 }
 
 const LET_READ: &str = "let that user or one of its groups read it, for example chgrp and chmod g+r; in Kubernetes set \
