@@ -119,7 +119,20 @@ fn tls(faults: &mut Faults, given: &args::Tls) -> Option<Tls> {
             "leave nothing to agree on, because every suite listed ends with TLS 1.2; add one of TLS 1.3",
         );
     }
-    Some(Tls { min_version, cipher_suites, groups: groups?, alpn: alpn? })
+    Some(Tls { min_version, cipher_suites: with_newest(cipher_suites), groups: groups?, alpn: alpn? })
+}
+
+/// A list without a suite of TLS 1.3 says nothing of TLS 1.3, as in Kubernetes' own flags of this name: all of its
+/// suites stay, before those listed.
+fn with_newest(cipher_suites: CipherSuites) -> CipherSuites {
+    let CipherSuites::Listed(listed) = cipher_suites else { return cipher_suites };
+    let newest = SUITES.iter().filter(|suite| suite.newest_version == TlsVersion::V1_3);
+    let mut newest: Vec<u16> = newest.map(|suite| suite.code_point).collect();
+    if listed.iter().any(|code_point| newest.contains(code_point)) {
+        return CipherSuites::Listed(listed);
+    }
+    newest.extend(listed);
+    CipherSuites::Listed(newest)
 }
 
 fn some_suite_fits(min_version: TlsVersion, cipher_suites: &CipherSuites) -> bool {

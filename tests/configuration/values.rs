@@ -219,3 +219,14 @@ fn demo_values() {
     let words = ["demo", "--rotations", "5", "--interval=250ms", "--listen=[::1]:9000"];
     assert_eq!(parse(words), demo(5, 250, "[::1]:9000"));
 }
+
+#[test]
+fn a_list_of_older_suites_leaves_the_newest_version_on() {
+    for (text, listed) in [
+        ("ECDHE-RSA-AES128-GCM-SHA256", vec![0x1301, 0x1302, 0x1303, 0xc02f]),
+        ("TLS_AES_256_GCM_SHA384,ECDHE-RSA-AES128-GCM-SHA256", vec![0x1302, 0xc02f]),
+    ] {
+        let config = serve(&[&format!("--tls-cipher-suites={text}")]).expect(text);
+        assert_eq!(config.tls.cipher_suites, CipherSuites::Listed(listed), "{text}");
+    }
+}
