@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tlsidecar::config::{
-    CipherSuites, Command, Config, Demo, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
-    MissingCertificate, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
+    CipherSuites, Command, Config, Demo, Doctor, ExpiredCertificate, Limits, Listen, Log, LogFormat,
+    LogLevel, MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
 };
 
 use crate::{REQUIRED, parse, serve};
@@ -181,6 +181,29 @@ fn paths_may_hold_any_bytes() {
     let Ok(Command::Serve(config)) = parse(given) else { panic!("refused") };
     assert_eq!(config.reload.cert, PathBuf::from(path(b"")));
     assert_eq!(config.upstream, Upstream::Unix(path(b"").into()));
+}
+
+#[test]
+fn doctor_values() {
+    let doctor = |words: &[&str]| {
+        let words = [&["doctor", "--cert=a/tls.crt", "--key=/b/tls.key"], words].concat();
+        match parse(words) {
+            Ok(Command::Doctor(doctor)) => *doctor,
+            other => panic!("{other:?}"),
+        }
+    };
+    let plain = doctor(&[]);
+    let expected = Doctor {
+        cert: "/work/here/a/tls.crt".into(),
+        key: "/b/tls.key".into(),
+        expired: ExpiredCertificate::Refuse,
+        tls: serve(&[]).unwrap().tls,
+        output: Output::Text,
+    };
+    assert_eq!(plain, expected);
+    let chosen = doctor(&["--json", "--allow-expired", "--tls-min-version=1.3"]);
+    assert_eq!((chosen.output, chosen.expired), (Output::Json, ExpiredCertificate::Serve));
+    assert_eq!(chosen.tls.min_version, TlsVersion::V1_3);
 }
 
 #[test]
