@@ -100,7 +100,7 @@ fn unresolved_advice(cause: Cause, file: &ExaminedFile) -> String {
         Cause::Loop => format!("the links lead in a circle; {path_or_link}"),
         Cause::IsADirectory => "write the path of the file in it".to_owned(),
         Cause::NotAFile => "put a regular file in its place; nothing else is ever opened".to_owned(),
-        Cause::Failed(_) => format!("see whether the file system there answers; {path_or_link}"),
+        Cause::Failed { .. } => format!("see whether the file system there answers; {path_or_link}"),
     }
 }
 
