@@ -51,7 +51,8 @@ pub trait Filesystem {
     /// [`Unwatchable::NoQueue`] when the system grants none.
     fn open_queue(&mut self) -> Result<(), Unwatchable>;
 
-    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the
+    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives
+    /// the
     /// same id.
     ///
     /// # Errors

@@ -217,7 +217,8 @@ impl Watcher {
         decision
     }
 
-    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or `None` if
+    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or
+    /// `None` if
     /// the drain brought something that makes it unsafe. If the queue could not be read to its end, do not ask:
     /// the next turn will come to the same decision.
     pub fn confirm(&mut self, now: Instant) -> Option<Commit> {
