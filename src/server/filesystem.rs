@@ -26,7 +26,8 @@ impl RealFilesystem {
         Self::default()
     }
 
-    /// The queue's descriptor, to be registered as readable. It appears with the first pass, and may change with any pass that followed a lost queue.
+    /// The queue's descriptor, to be registered as readable. It appears with the first pass, and may change
+    /// with any pass that followed a lost queue.
     #[must_use]
     pub fn queue(&self) -> Option<RawFd> {
         self.queue.as_ref().map(AsRawFd::as_raw_fd)
@@ -139,7 +140,8 @@ fn unwatchable(error: &io::Error) -> Unwatchable {
     }
 }
 
-/// File systems where somebody else, or the kernel, changes things without an event here, by their magic number.
+/// File systems where somebody else, or the kernel, changes things without an event here, by their magic
+/// number.
 const SILENT: [(i64, &str); 23] = [
     (0x6969, "nfs"),
     (0x517B, "smb"),

@@ -1,7 +1,7 @@
 //! The words of a walk: what a file system can be asked, and the chain of look-ups behind a path.
 //!
 //! It does not know real files, events, or which path is a certificate. `walk.rs` speaks these words;
-//! `tests/sim/watch` implements [`Filesystem`] in memory and shows that they suffice.
+//! `tests/sim/watch` implements `Filesystem` in memory and shows that they suffice.
 
 use std::fmt;
 use std::io;
@@ -51,7 +51,8 @@ pub trait Filesystem {
     /// [`Unwatchable::NoQueue`] when the system grants none.
     fn open_queue(&mut self) -> Result<(), Unwatchable>;
 
-    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the
+    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives
+    /// the
     /// same id.
     ///
     /// # Errors

@@ -88,10 +88,11 @@ impl Shell {
     /// Turns until this content is served.
     fn serve(&mut self, content: &str) {
         let deadline = now() + PATIENCE;
+        self.turn();
         while self.served.as_ref().is_none_or(|served| served[0] != content.as_bytes()) {
             assert!(now() < deadline, "{content} is not served");
-            self.turn();
             self.wait();
+            self.turn();
         }
     }
 
@@ -297,4 +298,20 @@ fn looking_up_pins_and_does_not_follow() {
     assert_eq!(identity(files::facts(node.as_fd()).unwrap()), first);
     assert!(files::look_up(root.as_fd(), b"volume").is_err());
     assert!(files::look_up(root.as_fd(), b"a\0b").is_err());
+}
+
+#[test]
+fn as_many_links_are_followed_as_the_kernel_follows() {
+    let parent = TempDir::new().unwrap();
+    let at = |count: usize| parent.path().join(format!("link{count}"));
+    fs::write(at(0), "content").unwrap();
+    for count in 1..=41 {
+        symlink(at(count - 1).file_name().unwrap(), at(count)).unwrap();
+    }
+    for count in [1, 40, 41] {
+        let path = at(count).into_os_string().into_encoded_bytes();
+        let mut watcher = Watcher::new(vec![path.clone()], Timing::new(None, 1), now());
+        let pass = watcher.pass(&mut RealFilesystem::new(), now());
+        assert_eq!(pass.targets[0].is_ok(), files::resolve(&path).is_ok(), "{count} links");
+    }
 }
