@@ -32,10 +32,12 @@ pub mod metrics;
 pub mod sys;
 
 // The domain: pure, and no module of it names another.
-/// Text to a checked, immutable configuration.
-pub mod config;
+/// A question of the admin endpoint and what is known of the process to an answer.
+pub mod admin;
 /// PEM bytes to a checked bundle, and bundles to generations.
 pub mod certs;
+/// Text to a checked, immutable configuration.
+pub mod config;
 /// Bytes between two sockets: what to do next, and why a connection ended.
 pub mod relay;
 /// Paths to the look-ups behind them, and look-ups to decisions.

@@ -141,7 +141,7 @@ impl Server {
             .iter()
             .map(|poll| Waker::new(poll.registry(), Source::Waker.token()))
             .collect::<io::Result<Vec<_>>>()?;
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
         let shared = Arc::new(Shared::new(store.reader(), Arc::clone(&metrics), wakers));
         let now = clock::now();
         let paths = [config.reload.cert.clone(), config.reload.key.clone()];

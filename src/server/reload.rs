@@ -126,7 +126,7 @@ impl Reload {
         let (watcher, metrics) = (&mut self.watcher, &self.metrics);
         let drained = self.filesystem.drain(|record| {
             if record == Record::Overflow {
-                metrics.watch_overflows.inc();
+                metrics.watch.overflows.inc();
             }
             watcher.on_record(record, now);
         });
@@ -186,7 +186,7 @@ impl Reload {
             return Reloaded::Nothing;
         }
         if commit.announcement == Announcement::Missed {
-            self.metrics.rotations_found_by_timer.inc();
+            self.metrics.reload.rotations_found_by_timer.inc();
         }
         let published = clock::now();
         let generation = self.store.commit(staged, published);
