@@ -22,30 +22,30 @@
 //! - *drain*: no new connections, the open ones may end by themselves.
 
 // Vocabulary: knows nothing of the crate.
-/// Which identifier expires next.
+// Which identifier expires next.
 pub mod deadlines;
-/// Every counter, gauge and histogram, with its name and help.
+// Every counter, gauge and histogram, with its name and help.
 pub mod metrics;
 
 // Raw calls: knows nothing of the crate, and holds all that is unsafe.
-/// Descriptors and the kernel's own words.
+// Descriptors and the kernel's own words.
 pub mod sys;
 
 // The domain: pure, and no module of it names another.
-/// A question of the admin endpoint and what is known of the process to an answer.
+// A question of the admin endpoint and what is known of the process to an answer.
 pub mod admin;
-/// PEM bytes to a checked bundle, and bundles to generations.
+// PEM bytes to a checked bundle, and bundles to generations.
 pub mod certs;
-/// Text to a checked, immutable configuration.
+// Text to a checked, immutable configuration.
 pub mod config;
-/// Bytes between two sockets: what to do next, and why a connection ended.
+// Bytes between two sockets: what to do next, and why a connection ended.
 pub mod relay;
-/// Paths to the look-ups behind them, and look-ups to decisions.
+// Paths to the look-ups behind them, and look-ups to decisions.
 pub mod watch;
 
 // The shell: the only place that sees two domains.
-/// Sockets, files, signals and the clock around the pure parts.
+// Sockets, files, signals and the clock around the pure parts.
 pub mod server;
 
-/// The product shown on one machine: a secret volume, an upstream and rotations.
+// The product shown on one machine: a secret volume, an upstream and rotations.
 pub mod demo;

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use tlsidecar::config::{self, Command, Config, Demo, Log, LogFormat, LogLevel, Refusal};
+use tlsidecar::demo::{self, Options, Style};
+use tlsidecar::server::{Ending, Server};
 use tracing::level_filters::LevelFilter;
 
 fn main() -> ExitCode {
@@ -36,24 +38,20 @@ fn serve(config: Config) -> Result<ExitCode> {
         key = %config.reload.key.display(),
         "configuration read"
     );
-    shim::serve(config)
+    match Server::bind(&config)?.run()? {
+        Ending::Drained => Ok(ExitCode::SUCCESS),
+        Ending::Cut(_) => Ok(ExitCode::FAILURE),
+    }
 }
 
 fn show(demo: &Demo) -> Result<ExitCode> {
-    shim::demo(demo)
-}
-
-/// Placeholders for the entry points of the server and the demonstration.
-mod shim {
-    use super::{Config, Demo, ExitCode, Result};
-
-    pub(super) fn serve(_config: Config) -> Result<ExitCode> {
-        Err(anyhow::anyhow!("serve is not wired up"))
-    }
-
-    pub(super) fn demo(_demo: &Demo) -> Result<ExitCode> {
-        Err(anyhow::anyhow!("demo is not wired up"))
-    }
+    start_log(Log { format: LogFormat::Text, level: LogLevel::Warn });
+    let rotations = demo.rotations.map(|rotations| u32::try_from(rotations.get())).transpose()?;
+    let style = if io::stdout().is_terminal() { Style::Coloured } else { Style::Plain };
+    let options =
+        Options { rotations, pause: demo.interval, listen: demo.listen.0, style, ..Options::default() };
+    demo::run(&options, demo::serve, &mut io::stdout())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn refuse(refusal: &Refusal) -> ExitCode {

@@ -1,7 +1,7 @@
 //! A blocking TLS client that trusts one root, for the demo and for the tests: which certificate is served right now?
 //!
 //! Every handshake is a full one, since a resumed session shows the certificate of the first. It knows nothing of the
-//! sidecar. The tests of [`run`](super::run) drive it.
+//! sidecar. The tests of the demo drive it.
 
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Write};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
 use rustls_pki_types::{CertificateDer, ServerName};
 
 use super::http::Message;
@@ -92,6 +92,11 @@ impl Session {
     /// The protocol version that was agreed on.
     pub fn protocol(&self) -> Option<ProtocolVersion> {
         self.stream.get_ref().conn.protocol_version()
+    }
+
+    /// How the handshake went; never resumed.
+    pub fn handshake_kind(&self) -> Option<HandshakeKind> {
+        self.stream.get_ref().conn.handshake_kind()
     }
 
     /// Sends a GET for `path` and reads the answer; the connection stays open for the next.

@@ -1,7 +1,7 @@
 //! A folder for one run, gone with it.
 //!
 //! It holds private keys, if only those of the demo, so that nobody else may enter it. It knows nothing of what is put
-//! there. The tests of [`run`](super::run) see it vanish.
+//! there. The tests of the demo see it vanish.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -4,18 +4,15 @@
 //! It does what an operator's cluster does, with the same serving path; it knows of it only what [`Front`] says. The
 //! tests beside it run it against a front that follows the volume and one that does not.
 
-/// A certificate authority in memory.
 pub mod authority;
-/// A TLS client that tells which certificate it was shown.
 pub mod client;
 mod folder;
 mod front;
 mod http;
 mod report;
+mod serving;
 mod stage;
-/// An HTTP service that describes the requests it got.
 pub mod upstream;
-/// A secret volume as the kubelet lays it out.
 pub mod volume;
 
 #[cfg(test)]
@@ -33,6 +30,7 @@ use folder::Folder;
 pub use front::{Front, Published};
 use report::Report;
 pub use report::Style;
+pub use serving::serve;
 use stage::Stage;
 
 /// What a person may choose.

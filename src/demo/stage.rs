@@ -126,19 +126,19 @@ impl Stage {
         let before = before.map_or_else(|_| "none".to_owned(), |session| session.serial().to_owned());
         let swap = write_leaf(&mut self.volume, &leaf).map_err(|error| Fault::Io("cannot rotate", error))?;
         let after = client::serial_text(leaf.serial);
-        let handshake = self.first_handshake(&after, swap.renamed);
+        let handshake = self.first_handshake(&after, swap.renaming);
         let publish = (self.front.current)()
             .filter(|generation| generation.serial == after)
-            .map(|generation| generation.published.saturating_duration_since(swap.renamed));
+            .map(|generation| generation.published.saturating_duration_since(swap.renaming));
         Ok(Rotation { number, before, after, publish, handshake, kept: self.veteran.ask() })
     }
 
-    /// From `renamed` to the end of the first handshake that showed `serial`.
-    fn first_handshake(&self, serial: &str, renamed: Instant) -> Result<Duration, String> {
+    /// From `renaming` to the end of the first handshake that showed `serial`.
+    fn first_handshake(&self, serial: &str, renaming: Instant) -> Result<Duration, String> {
         loop {
             let session =
                 self.client.connect(self.address).map_err(|error| format!("handshake failed: {error}"))?;
-            let took = clock().saturating_duration_since(renamed);
+            let took = clock().saturating_duration_since(renaming);
             if session.serial() == serial {
                 return Ok(took);
             }
@@ -182,12 +182,12 @@ fn first_address(front: &Front, patience: Duration) -> Result<SocketAddr, Fault>
     }
 }
 
-fn write_leaf(volume: &mut Volume, leaf: &Leaf) -> io::Result<Swap> {
+pub(super) fn write_leaf(volume: &mut Volume, leaf: &Leaf) -> io::Result<Swap> {
     volume.write(&[("tls.crt", leaf.chain_pem.as_bytes()), ("tls.key", leaf.key_pem.as_bytes())])
 }
 
 /// The command line of a sidecar at `listen` before `upstream` with the certificate in `volume`.
-fn arguments(listen: SocketAddr, upstream: SocketAddr, volume: &Volume) -> Vec<OsString> {
+pub(super) fn arguments(listen: SocketAddr, upstream: SocketAddr, volume: &Volume) -> Vec<OsString> {
     let path = |name| volume.path(name).into_os_string();
     let pairs = [
         ("--listen", listen.to_string().into()),
@@ -209,7 +209,7 @@ pub(super) fn clock() -> Instant {
     Instant::now()
 }
 
-fn wall_clock() -> SystemTime {
+pub(super) fn wall_clock() -> SystemTime {
     #[expect(clippy::disallowed_methods, reason = "certificates made now must be valid now")]
     SystemTime::now()
 }

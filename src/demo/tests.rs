@@ -18,11 +18,15 @@ use std::thread;
 use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::stage::clock;
+use super::authority::Authority;
+use super::client::Client;
+use super::stage::{arguments, clock, wall_clock, write_leaf};
+use super::upstream::Upstream;
+use super::volume::{Order, Volume};
 use super::{Fault, Front, Options, Published, client, run};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -179,4 +183,25 @@ fn nothing_is_left_on_disk() {
     let result = run(&options, |_| Err("no such flag".to_owned()), &mut Vec::new());
     assert!(matches!(result, Err(Fault::Front(reason)) if reason == "no such flag"));
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_client_makes_a_full_handshake_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut authority = Authority::new("root", wall_clock()).unwrap();
+    let mut volume = Volume::create(folder.path(), Order::LinksLast).unwrap();
+    write_leaf(&mut volume, &authority.issue().unwrap()).unwrap();
+    let upstream = Upstream::start().unwrap();
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let front = front(&arguments(listen, upstream.address(), &volume), Behaviour::Frozen);
+    let client = Client::new(authority.root_der()).unwrap();
+    for _ in 0..2 {
+        let mut session = client.connect((front.address)().unwrap()).unwrap();
+        // With the answer comes the ticket that a later connection could resume with.
+        assert_eq!(session.request("/").unwrap().status, 200);
+        assert!(matches!(
+            session.handshake_kind(),
+            Some(HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest)
+        ));
+    }
 }

@@ -60,7 +60,9 @@ impl Order {
 /// What a write that reached [`Step::Rename`] put in force.
 #[derive(Clone, Debug)]
 pub struct Swap {
-    /// Read right after the rename returned.
+    /// Read right before the rename: what is measured from here is never too short.
+    pub renaming: Instant,
+    /// Read right after the rename returned; whoever watches may have acted before.
     pub renamed: Instant,
     /// The directory that `..data` now names.
     pub directory: PathBuf,
@@ -79,7 +81,8 @@ struct Attempt<'a> {
     files: &'a [(&'a str, &'a [u8])],
     name: String,
     old_name: Option<PathBuf>,
-    renamed: Option<Instant>,
+    /// Before and after the rename.
+    renamed: Option<(Instant, Instant)>,
 }
 
 impl Volume {
@@ -138,7 +141,7 @@ impl Volume {
             }
         }
         let directory = self.root.join(&attempt.name);
-        Ok(attempt.renamed.map(|renamed| Swap { renamed, directory }))
+        Ok(attempt.renamed.map(|(renaming, renamed)| Swap { renaming, renamed, directory }))
     }
 
     /// What the kubelet does at each sync whether or not anything changed: follows `..data`, lists the directory and
@@ -199,8 +202,9 @@ impl Volume {
     }
 
     fn rename(&self, attempt: &mut Attempt<'_>) -> io::Result<()> {
+        let renaming = now();
         fs::rename(self.path(STAGED_DATA), self.path(DATA))?;
-        attempt.renamed = Some(now());
+        attempt.renamed = Some((renaming, now()));
         Ok(())
     }
 

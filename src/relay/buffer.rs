@@ -110,6 +110,54 @@ impl Buffer {
     }
 }
 
+/// A place for a buffer, with one in it while there are bytes to hold.
+#[derive(Debug, Default)]
+pub(super) struct Slot(Option<Buffer>);
+
+impl Slot {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(Buffer::is_empty)
+    }
+
+    pub(super) fn filled(&self) -> &[u8] {
+        self.0.as_ref().map(Buffer::filled).unwrap_or_default()
+    }
+
+    pub(super) fn filled_mut(&mut self) -> &mut [u8] {
+        self.0.as_mut().map(Buffer::filled_mut).unwrap_or_default()
+    }
+
+    /// Whether it holds as many bytes as its buffer can.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.as_ref().is_some_and(|buffer| buffer.len() == buffer.capacity())
+    }
+
+    /// Its buffer, taken from the pool if there is none yet.
+    pub(super) fn buffer(&mut self, pool: &mut Pool) -> &mut Buffer {
+        self.0.get_or_insert_with(|| pool.take())
+    }
+
+    pub(super) fn consume(&mut self, count: usize) {
+        if let Some(buffer) = &mut self.0 {
+            buffer.consume(count);
+        }
+    }
+
+    /// Gives the buffer back if it holds nothing.
+    pub(super) fn tidy(&mut self, pool: &mut Pool) {
+        if self.is_empty() {
+            self.drop_bytes(pool);
+        }
+    }
+
+    /// Gives the buffer back with all that it holds.
+    pub(super) fn drop_bytes(&mut self, pool: &mut Pool) {
+        if let Some(buffer) = self.0.take() {
+            pool.put(buffer);
+        }
+    }
+}
+
 /// A worker's stock of buffers.
 #[derive(Debug)]
 pub struct Pool {
@@ -163,5 +211,38 @@ impl Pool {
             buffer.clear();
             self.free.push(buffer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_a_queue() {
+        let mut buffer = Buffer::new(4);
+        buffer.append(b"abc");
+        buffer.consume(2);
+        buffer.append(b"def");
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"cdef"[..], 4));
+        buffer.append(b"g");
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"cdefg"[..], 5));
+        buffer.consume(5);
+        assert!(buffer.is_empty());
+        assert_eq!(buffer.room().len(), 5);
+    }
+
+    #[test]
+    fn the_pool_keeps_a_few_buffers_and_none_that_grew() {
+        let mut pool = Pool::new(4, 1);
+        let (first, second, mut third) = (pool.take(), pool.take(), pool.take());
+        assert_eq!(pool.lent(), 3);
+        third.append(b"12345");
+        pool.put(third);
+        assert_eq!((pool.lent(), pool.free.len()), (2, 0));
+        pool.put(first);
+        pool.put(second);
+        assert_eq!((pool.lent(), pool.free.len()), (0, 1));
+        assert!(pool.take().is_empty());
     }
 }

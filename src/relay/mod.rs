@@ -1,39 +1,63 @@
 //! Bytes between two sockets: what to do next, and why a connection ended.
+//!
+//! A [`Relay`] is a pure machine. It offers a [`Step`], the shell performs it and reports the [`Outcome`]; the shell
+//! tells of wake-ups and of time. The relay never sees a socket, a clock or a metric, and only `tls.rs` names TLS'
+//! library. Shown by `tests/sim/relay`: every history at small scope, seeded runs against a real TLS client, and a
+//! named test for each trap known of this kind of loop.
+//!
+//! # Two halves
+//!
+//! A relay is two [`half::Half`]s, *up* (client to upstream) and *down* (upstream to client), each with a source,
+//! an input, an output and a sink. Bytes are read only while the output is empty, so a reader that does not keep up
+//! stops the writer at the other end and [`BUFFERS_MAXIMUM`] is all the memory it can pin.
+//!
+//! The end of a source travels behind its bytes:
+//!
+//! | end   | of up is                                | of down is         | passed on as                               |
+//! |-------|-----------------------------------------|--------------------|--------------------------------------------|
+//! | clean | close_notify, whatever follows it       | FIN                | (down: close_notify, then) FIN             |
+//! | torn  | FIN without close_notify                | -                  | FIN, and the reason says so                |
+//! | cut   | reset without close_notify, or a fault  | reset              | a reset, once the bytes before it arrived  |
+//!
+//! A failed write breaks a sink: what was for it is dropped, and its peer's own bytes are still read to their end.
+//!
+//! # The stages
+//!
+//! | stage       | client sends bytes | client ends           | client resets         | TLS fault            | upstream connects | upstream fails to connect, is late | upstream ends | upstream resets | deadline passes     |
+//! |-------------|--------------------|-----------------------|-----------------------|----------------------|-------------------|------------------------------------|---------------|-----------------|---------------------|
+//! | Handshaking | open; Dialing once it has ended | Closed (left, probe) | Closed (left, probe) | alert; Closing | -               | -                                  | -             | -               | Closed              |
+//! | Dialing     | held back          | remembered            | Closed, or remembered while bytes are held | alert; Closing | Open, Ending | close_notify; Closing     | -             | -               | close_notify; Closing |
+//! | Open        | relayed            | Ending                | deliver, reset; Closing | alert; Closing     | -                 | -                                  | Ending        | deliver, reset; Closing | idle: at rest close_notify and FIN, else reset |
+//! | Ending      | relayed or dropped | Closed when delivered | deliver, reset; Closing, Ending after close_notify | alert; Closing | -  | -                         | Closed when delivered | deliver, reset; Closing | reset; Closed |
+//! | Closing     | dropped            | remembered            | its sink breaks       | ignored              | -                 | -                                  | remembered    | its sink breaks | reset; Closed       |
+//! | Lingering   | dropped            | Closed                | Closed                | ignored              | -                 | -                                  | Closed        | Closed          | Closed              |
+//! | Closed      | -                  | -                     | -                     | -                    | -                 | -                                  | -             | -               | -                   |
 
 mod buffer;
 mod half;
+mod outcome;
 mod port;
 mod reason;
+mod stage;
 mod step;
 mod tls;
 mod transparent;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub use buffer::{BUFFER_BYTES, Buffer, FREE_MAXIMUM, Pool};
+use half::{End, Half, Sink, Source};
 pub use port::{Fault, FaultKind, Opened, Port};
 pub use reason::{CloseReason, Ending, Party};
+pub use stage::{CLOSING_TIMEOUT, LINGER_TIMEOUT, Limits, REST};
+use stage::{Clock, Dial, Stage};
 pub use step::{Failure, Outcome, Readiness, Side, Step};
 pub use tls::{Session, Tls};
 pub use transparent::Transparent;
 
-/// How many buffers one connection holds at most.
+/// How many buffers one connection holds at most: an input and an output a half. Only the output towards the client
+/// can be larger than a buffer, while our own certificate chain in it is.
 pub const BUFFERS_MAXIMUM: usize = 4;
-
-/// How long each phase of a connection may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// From the start to the end of the handshake.
-    pub handshake_timeout: Duration,
-    /// From the end of the handshake to a connected upstream.
-    pub connect_timeout: Duration,
-    /// With both directions open: how long no byte may move in either. None: for ever.
-    pub idle_timeout: Option<Duration>,
-    /// With one direction ended: how long no byte may move.
-    pub half_close_timeout: Duration,
-    /// From the start to the end of the connection. None: for ever.
-    pub maximum_age: Option<Duration>,
-}
 
 /// Bytes read from and written to one side's socket, as they were on its wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,110 +68,229 @@ pub struct Traffic {
     pub written: u64,
 }
 
-/// One connection's state: offers steps, takes outcomes.
+/// One connection: two halves, a port between them, and where it stands.
 #[derive(Debug)]
 pub struct Relay<P> {
     port: P,
-    closed: Option<CloseReason>,
+    up: Half,
+    down: Half,
+    stage: Stage,
+    limits: Limits,
+    /// When the connection and its stage began.
+    born: Instant,
+    entered: Instant,
+    /// Why it is ending, if that is known already. The first to blame stays to blame.
+    verdict: Option<CloseReason>,
+    /// The side that was read last: the other goes first, so that a flood one way never starves the other.
+    last_read: Side,
+    client: Traffic,
+    upstream: Traffic,
 }
 
 impl<P: Port> Relay<P> {
-    /// A relay for a client just accepted at `now`.
+    /// A relay for a client just accepted at `now`. Tell it of the client's wake-ups; none is assumed.
     #[must_use]
     pub fn new(port: P, limits: Limits, now: Instant) -> Self {
-        let _ = (limits, now);
-        Self { port, closed: None }
+        Self {
+            port,
+            up: Half::new(Side::Client, Source::Open, Sink::Absent, now),
+            down: Half::new(Side::Upstream, Source::Absent, Sink::Open, now),
+            stage: Stage::Handshaking,
+            limits,
+            born: now,
+            entered: now,
+            verdict: None,
+            last_read: Side::Upstream,
+            client: Traffic::default(),
+            upstream: Traffic::default(),
+        }
     }
 
-    /// The step to take now; none until a wake-up or a deadline.
+    /// The step to take now; none until a wake-up or a deadline. A step that would block is not offered again
+    /// before its socket was woken.
     #[must_use]
     pub fn next(&self) -> Option<Step> {
-        None
+        match self.stage {
+            Stage::Closed(_) => return None,
+            Stage::Dialing(Dial::Due) => return Some(Step::Connect),
+            Stage::Handshaking
+            | Stage::Dialing(Dial::Waiting)
+            | Stage::Open
+            | Stage::Ending
+            | Stage::Closing
+            | Stage::Lingering => {}
+        }
+        let first = self.last_read.other();
+        self.down
+            .writing()
+            .or_else(|| self.up.writing())
+            .or_else(|| self.down.ending())
+            .or_else(|| self.up.ending())
+            .or_else(|| self.half_from(first).reading())
+            .or_else(|| self.half_from(first.other()).reading())
     }
 
-    /// Where to read bytes of `side`, for the step `Read(side)`.
+    /// Where to read bytes of `side`, for the step `Read(side)`. Never empty when the step was offered.
     #[must_use]
     pub fn read_space(&mut self, side: Side, pool: &mut Pool) -> &mut [u8] {
-        let _ = (side, pool);
-        &mut []
+        let space = self.space(side, pool);
+        let buffer = self.half_from_mut(side).input.buffer(pool);
+        buffer.room().get_mut(..space).unwrap_or_default()
     }
 
-    /// What to write to `side`, for the step `Write(side)`.
+    /// What to write to `side`, for the step `Write(side)`. Never empty when the step was offered.
     #[must_use]
     pub fn write_bytes(&self, side: Side) -> &[u8] {
-        let _ = side;
-        &[]
+        self.half_from(side.other()).output.filled()
     }
 
-    /// What became of the step that [`Relay::next`] offered.
-    pub fn report(&mut self, step: Step, outcome: Outcome, pool: &mut Pool, now: Instant) {
-        let _ = (step, outcome, pool, now);
-    }
-
-    /// An edge-triggered wake-up of a socket; remembered until used up.
+    /// An edge-triggered wake-up of the socket of `side`; remembered until used up.
     pub fn wake(&mut self, side: Side, readiness: Readiness) {
-        let _ = (side, readiness);
+        self.half_from_mut(side).wake_source(readiness);
+        self.half_from_mut(side.other()).wake_sink(readiness);
+        let answered = side == Side::Upstream && (readiness.writable || readiness.ended);
+        if answered && self.stage == Stage::Dialing(Dial::Waiting) {
+            self.stage = Stage::Dialing(Dial::Due);
+        }
     }
 
-    /// When [`Relay::expire`] is due next. Moved bytes only put it off, so one timer entry per connection is
-    /// enough: ask again when it fires. After a report it may also have come nearer; ask after each turn.
+    /// When [`Relay::expire`] is due next.
+    ///
+    /// Moved bytes only put it off, so one timer entry a connection is enough: ask again when it fires. Other
+    /// outcomes may bring it nearer: ask when a connection's turn is over.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        None
+        let clock = self.clock();
+        [
+            self.stage.deadline(&self.limits, clock),
+            self.stage.age_deadline(&self.limits, clock),
+            self.up.settling_at(),
+            self.down.settling_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
-    /// Acts on a deadline that has passed; does nothing before.
+    /// Acts on deadlines that have passed; does nothing before. Steps may follow.
     pub fn expire(&mut self, pool: &mut Pool, now: Instant) {
-        let _ = (pool, now);
+        self.up.expire_settling(now);
+        self.down.expire_settling(now);
+        let clock = self.clock();
+        let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        if passed(self.stage.deadline(&self.limits, clock)) {
+            self.expire_stage(pool, now);
+        } else if passed(self.stage.age_deadline(&self.limits, clock)) {
+            self.stop(CloseReason::MaximumAge, pool, now);
+        }
     }
 
-    /// Begins to end the connection for `reason` (drain): with close_notify and FIN where it is at rest, by a
-    /// reset where it is not, so that a cut reply never looks complete. Steps may follow.
+    /// Begins to end the connection for `reason` (drain, or a limit): with close_notify and FIN where it is at rest
+    /// (see [`REST`]), by a reset where it is not, so that a cut reply never looks complete. Steps may follow.
     pub fn stop(&mut self, reason: CloseReason, pool: &mut Pool, now: Instant) {
-        let _ = (reason, pool, now);
+        match self.stage {
+            Stage::Handshaking => self.close(reason, pool),
+            Stage::Dialing(_) => self.give_up_dialing(reason, pool, now),
+            Stage::Open | Stage::Ending if self.at_rest(now) => self.part(reason, pool, now),
+            Stage::Open | Stage::Ending => self.cut(reason, pool),
+            Stage::Closing | Stage::Lingering | Stage::Closed(_) => {}
+        }
     }
 
-    /// Ends the connection for `reason` at once, without further steps.
+    /// Ends the connection at once, for `reason` unless another was known already. No step follows.
     pub fn cut(&mut self, reason: CloseReason, pool: &mut Pool) {
-        let _ = pool;
-        self.closed = Some(reason);
+        self.blame(reason);
+        let reason = self.verdict.take().unwrap_or(CloseReason::Finished);
+        self.close(reason, pool);
     }
 
-    /// Why the connection ended; no step follows, and the shell lets go of its sockets by [`Relay::ending`].
+    /// Why the connection ended. No step follows; the shell lets go of its sockets by [`Relay::ending`].
     #[must_use]
     pub fn closed(&self) -> Option<&CloseReason> {
-        self.closed.as_ref()
+        match &self.stage {
+            Stage::Closed(reason) => Some(reason),
+            Stage::Handshaking
+            | Stage::Dialing(_)
+            | Stage::Open
+            | Stage::Ending
+            | Stage::Closing
+            | Stage::Lingering => None,
+        }
     }
 
-    /// How to let go of the socket of `side`, once closed.
+    /// How to let go of the socket of `side`, once closed: a peer whose last byte and end were not passed on sees a
+    /// reset. The upstream's is meaningless if there is no such socket.
     #[must_use]
     pub fn ending(&self, side: Side) -> Ending {
-        let _ = side;
-        Ending::Close
+        let half = self.half_from(side.other());
+        let mirror = self.half_from(side);
+        let told = match half.sink {
+            Sink::Broken | Sink::Absent => true,
+            Sink::Shut => side == Side::Client || mirror.source.end() == Some(End::Clean),
+            Sink::Open | Sink::Told => self.port.handshaking(),
+            Sink::Settled => false,
+        };
+        if told { Ending::Close } else { Ending::Reset }
     }
 
     /// Whether the client's handshake is still under way.
     #[must_use]
     pub fn handshaking(&self) -> bool {
-        self.port.handshaking()
+        self.stage == Stage::Handshaking
     }
 
-    /// Whether it holds no bytes on their way and the handshake has ended.
+    /// Whether its handshake has ended and it holds no bytes on their way (and so no buffer).
     #[must_use]
     pub fn quiet(&self) -> bool {
-        true
+        !self.handshaking() && self.up.is_empty() && self.down.is_empty()
     }
 
     /// What moved on the socket of `side`.
     #[must_use]
     pub fn traffic(&self, side: Side) -> Traffic {
-        let _ = side;
-        Traffic::default()
+        match side {
+            Side::Client => self.client,
+            Side::Upstream => self.upstream,
+        }
     }
 
     /// The port, for facts such as the session's.
     #[must_use]
     pub fn port(&self) -> &P {
         &self.port
+    }
+
+    /// How many bytes a read of `side` may bring now.
+    fn space(&mut self, side: Side, pool: &mut Pool) -> usize {
+        let room = self.half_from_mut(side).input.buffer(pool).room().len();
+        match side {
+            Side::Client => room,
+            Side::Upstream => room.min(self.port.plain_bytes(pool.buffer_bytes())),
+        }
+    }
+
+    fn half_from(&self, side: Side) -> &Half {
+        match side {
+            Side::Client => &self.up,
+            Side::Upstream => &self.down,
+        }
+    }
+
+    fn half_from_mut(&mut self, side: Side) -> &mut Half {
+        match side {
+            Side::Client => &mut self.up,
+            Side::Upstream => &mut self.down,
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        let moved = self.up.moved_at.max(self.down.moved_at);
+        Clock { born: self.born, entered: self.entered, moved }
+    }
+
+    /// Whether ending the connection now would cut nothing short, as far as bytes tell.
+    fn at_rest(&self, now: Instant) -> bool {
+        let moved = self.up.moved_at.max(self.down.moved_at);
+        self.quiet() && now.saturating_duration_since(moved) >= REST
     }
 }

@@ -77,7 +77,8 @@ impl Connection {
         limits: Limits,
         around: &Surroundings<'_>,
     ) -> io::Result<Self> {
-        let tls = Tls::new(Arc::clone(&generation.server_config)).map_err(|fault| io::Error::other(fault.text))?;
+        let tls =
+            Tls::new(Arc::clone(&generation.server_config)).map_err(|fault| io::Error::other(fault.text))?;
         let token = Source::Connection(slot, Side::Client).token();
         around.registry.register(&mut client, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {

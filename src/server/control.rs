@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -18,9 +18,6 @@ use super::token::Source;
 use crate::config::MissingCertificate;
 use crate::sys::signal::{Request, Signals};
 
-/// A burst of mounts, as when a node starts pods, is one look a second and not one each.
-const MOUNTS_PAUSE: Duration = Duration::from_secs(1);
-
 /// Signals, files and mounts.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -29,8 +26,6 @@ pub(crate) struct Control {
     reload: Reload,
     mounts: Option<File>,
     mounts_changed: bool,
-    /// When mounts may make us look again.
-    mounts_at: Instant,
     missing: MissingCertificate,
     address: SocketAddr,
 }
@@ -41,18 +36,8 @@ impl Control {
         reload: Reload,
         missing: MissingCertificate,
         address: SocketAddr,
-        now: Instant,
     ) -> Self {
-        Self {
-            signals,
-            signals_wait: false,
-            reload,
-            mounts: None,
-            mounts_changed: false,
-            mounts_at: now,
-            missing,
-            address,
-        }
+        Self { signals, signals_wait: false, reload, mounts: None, mounts_changed: false, missing, address }
     }
 
     /// Registers with the loop what is there from the start.
@@ -85,8 +70,7 @@ impl Control {
 
     /// When to take a turn although nothing happened.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let mounts = self.mounts_changed.then_some(self.mounts_at);
-        [self.reload.deadline(now), mounts].into_iter().flatten().min()
+        self.reload.deadline(now)
     }
 
     /// Answers signals, looks at the files if there is reason to, and publishes what is new.
@@ -97,9 +81,7 @@ impl Control {
         if self.signals_wait {
             self.answer(shared, now)?;
         }
-        if self.mounts_changed && self.mounts_at <= now {
-            self.mounts_changed = false;
-            self.mounts_at = now + MOUNTS_PAUSE;
+        if std::mem::take(&mut self.mounts_changed) {
             self.reload.on_mounts_changed(now);
         }
         match self.reload.turn(registry, now) {

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -69,7 +69,7 @@ impl Material {
         for (path, target) in self.paths.iter().zip(targets) {
             match target {
                 Ok(node) => nodes.push((path, node)),
-                Err(unresolved) => return Err(Box::new(self.lost(path, unresolved))),
+                Err(unresolved) => return Err(Box::new(lost(path, unresolved))),
             }
         }
         let [certificate, key] = nodes.as_slice() else {
@@ -80,19 +80,6 @@ impl Material {
                 .map_err(|error| Box::new(unreadable(path, &error)))
         };
         Ok([read(certificate)?, read(key)?])
-    }
-
-    fn lost(&self, path: &PathBuf, unresolved: &Unresolved) -> Found {
-        Found {
-            complaint: Some(Complaint {
-                file: path.display().to_string(),
-                part: String::from_utf8_lossy(&unresolved.at).into_owned(),
-                problem: unresolved.cause.to_string(),
-                reason: unresolved.cause.reason(),
-                digest: None,
-            }),
-            ..Found::bare(Reading::Unresolved)
-        }
     }
 
     fn judge(
@@ -126,10 +113,7 @@ impl Material {
                     .current()
                     .is_some_and(|current| bundle.facts().certificates < current.facts.certificates);
                 let verdict = if shorter { Verdict::Doubtful } else { Verdict::Valid };
-                Found {
-                    candidate: Some(Candidate { bundle, staged }),
-                    ..Found::bare(content(verdict))
-                }
+                Found { candidate: Some(Candidate { bundle, staged }), ..Found::bare(content(verdict)) }
             }
             Err(refusal) => Found {
                 complaint: Some(Complaint {
@@ -188,7 +172,7 @@ impl Found {
     }
 }
 
-fn unreadable(path: &PathBuf, error: &ReadError) -> Found {
+fn unreadable(path: &Path, error: &ReadError) -> Found {
     let (reading, reason) = match error {
         ReadError::TooLarge(_) => (Reading::Unreadable, "too_large"),
         ReadError::NotARegularFile => (Reading::Unreadable, "not_a_file"),
@@ -206,5 +190,18 @@ fn unreadable(path: &PathBuf, error: &ReadError) -> Found {
             digest: None,
         }),
         ..Found::bare(reading)
+    }
+}
+
+fn lost(path: &Path, unresolved: &Unresolved) -> Found {
+    Found {
+        complaint: Some(Complaint {
+            file: path.display().to_string(),
+            part: "path".to_owned(),
+            problem: unresolved.to_string(),
+            reason: unresolved.cause.label(),
+            digest: None,
+        }),
+        ..Found::bare(Reading::Unresolved)
     }
 }

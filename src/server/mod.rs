@@ -147,7 +147,7 @@ impl Server {
         let paths = [config.reload.cert.clone(), config.reload.key.clone()];
         let timing = Timing::new(config.reload.interval, u64::from(std::process::id()));
         let reload = Reload::new(paths, timing, store, metrics, now);
-        let mut control = Some(Box::new(Control::new(signals, reload, config.reload.missing, address, now)));
+        let mut control = Some(Box::new(Control::new(signals, reload, config.reload.missing, address)));
         let settings = Arc::new(settings);
         let mut workers = Vec::with_capacity(sockets.len());
         for (poll, socket) in polls.into_iter().zip(sockets) {
@@ -186,8 +186,8 @@ impl Server {
         self.handle.shared.enter(if first.is_ok() { Phase::Draining } else { Phase::Stopping });
         let mut cut = first.map_err(Fault::new("serving"))?;
         for thread in threads {
-            let outcome = thread.join().map_err(|_| io::Error::other("a worker thread panicked"));
-            cut += outcome.flatten().map_err(Fault::new("worker"))?;
+            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker thread panicked")));
+            cut += outcome.map_err(Fault::new("worker"))?;
         }
         let ending = if cut == 0 { Ending::Drained } else { Ending::Cut(cut) };
         tracing::info!(cut, "ended");

@@ -175,10 +175,14 @@ impl Reload {
     /// Reads the queue once more, and publishes unless that brought something that makes it unsafe.
     fn commit(&mut self, candidate: Option<Candidate>, now: Instant) -> Reloaded {
         self.drain(now);
+        if self.has_records {
+            // The next turn comes to the same decision, or to a better one.
+            return Reloaded::Nothing;
+        }
         let Some(commit) = self.watcher.confirm(now) else { return Reloaded::Nothing };
         let Some(Candidate { bundle, staged }) = candidate else { return Reloaded::Nothing };
         self.served = Some(commit.digest);
-        self.watcher.on_committed(commit.digest, now);
+        self.watcher.on_committed(commit.digest);
         self.material.forget();
         let before = self.store.current();
         if before.as_ref().is_some_and(|before| before.serves(&bundle)) {

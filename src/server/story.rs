@@ -33,8 +33,8 @@ pub(crate) fn changed(before: &Generation, generation: &Generation, commit: &Com
         names = %names(facts),
         not_after = %Rfc3339(facts.not_after),
         previous_not_after = %Rfc3339(before.facts.not_after),
-        trigger = %commit.trigger,
-        publication = %commit.publication,
+        trigger = commit.trigger.label(),
+        publication = commit.publication.label(),
         took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         "certificate changed"
     );

@@ -20,6 +20,10 @@ pub(crate) enum Source {
     Signals,
     /// `/proc/self/mountinfo`.
     Mounts,
+    /// The admin endpoint's listener.
+    Admin,
+    /// A client of the admin endpoint.
+    AdminClient(Slot),
     /// One socket of a connection.
     Connection(Slot, Side),
 }
@@ -37,6 +41,7 @@ pub(crate) struct Slot {
 pub(crate) const MAXIMUM_SLOTS: usize = 1 << 30;
 
 const SPECIAL: usize = 1 << 63;
+const ADMIN_CLIENT: usize = 1 << 62;
 const STAMP_SHIFT: u32 = 31;
 
 impl Source {
@@ -48,6 +53,10 @@ impl Source {
             Self::Watches => SPECIAL | 2,
             Self::Signals => SPECIAL | 3,
             Self::Mounts => SPECIAL | 4,
+            Self::Admin => SPECIAL | 5,
+            Self::AdminClient(slot) => {
+                SPECIAL | ADMIN_CLIENT | (slot.stamp as usize) << STAMP_SHIFT | slot.index << 1
+            }
             Self::Connection(slot, side) => {
                 (slot.stamp as usize) << STAMP_SHIFT | slot.index << 1 | usize::from(side == Side::Upstream)
             }
@@ -59,9 +68,10 @@ impl Source {
         let Token(bits) = token;
         if bits & SPECIAL == 0 {
             let side = if bits & 1 == 1 { Side::Upstream } else { Side::Client };
-            let index = bits >> 1 & (MAXIMUM_SLOTS - 1);
-            let stamp = u32::try_from(bits >> STAMP_SHIFT).ok()?;
-            return Some(Self::Connection(Slot { index, stamp }, side));
+            return Some(Self::Connection(Slot::of(bits)?, side));
+        }
+        if bits & ADMIN_CLIENT != 0 {
+            return Some(Self::AdminClient(Slot::of(bits ^ (SPECIAL | ADMIN_CLIENT))?));
         }
         match bits ^ SPECIAL {
             0 => Some(Self::Listener),
@@ -69,8 +79,17 @@ impl Source {
             2 => Some(Self::Watches),
             3 => Some(Self::Signals),
             4 => Some(Self::Mounts),
+            5 => Some(Self::Admin),
             _ => None,
         }
+    }
+}
+
+impl Slot {
+    /// The slot in the lower bits of a token.
+    fn of(bits: usize) -> Option<Self> {
+        let stamp = u32::try_from(bits >> STAMP_SHIFT).ok()?;
+        Some(Self { index: bits >> 1 & (MAXIMUM_SLOTS - 1), stamp })
     }
 }
 

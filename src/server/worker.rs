@@ -88,7 +88,8 @@ impl Worker {
     }
 
     fn poll_events(&mut self, events: &mut Events, now: Instant) -> io::Result<()> {
-        match self.poll.poll(events, self.patience(now)) {
+        let patience = self.patience(now);
+        match self.poll.poll(events, patience) {
             // What a signal interrupted has nothing to say; `events` is empty then.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             polled => polled,
@@ -169,7 +170,9 @@ impl Worker {
                 Accepted::Client(client, peer) => self.admit((client, peer), now),
                 Accepted::Nobody => return,
                 Accepted::Exhausted(error) => return story::exhausted(&error),
-                Accepted::Failed(error) => tracing::debug!(%error, "a client was gone before it was accepted"),
+                Accepted::Failed(error) => {
+                    tracing::debug!(%error, "a client was gone before it was accepted")
+                }
             }
         }
     }
@@ -183,12 +186,13 @@ impl Worker {
             now,
         };
         let relay_limits = self.settings.relay;
-        let inserted = self.connections.insert(|slot| {
-            Connection::new(accepted, slot, generation, relay_limits, &around)
-        });
+        let inserted = self
+            .connections
+            .insert(|slot| Connection::new(accepted, slot, generation, relay_limits, &around));
         match inserted {
             Ok(connection) => {
                 self.shared.admit();
+                self.shared.metrics.connections_accepted.inc();
                 set_timer(&mut self.deadlines, connection);
             }
             Err(error) => tracing::warn!(%error, "an accepted client can't be served"),

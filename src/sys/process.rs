@@ -3,9 +3,9 @@
 //! Does not know what they are used for.
 
 use std::io;
+use std::num::NonZeroUsize;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::Pid;
 
 /// Raises the limit of open descriptors to what the process is allowed, and returns it.
 ///
@@ -19,9 +19,8 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
     Ok(soft)
 }
 
-/// How many processors the scheduler lets this process run on, at least 1.
+/// How many processors the affinity and the control group's quota let this process use, at least 1.
 #[must_use]
 pub fn processors() -> usize {
-    let Ok(set) = nix::sched::sched_getaffinity(Pid::from_raw(0)) else { return 1 };
-    (0..nix::sched::CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count().max(1)
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }

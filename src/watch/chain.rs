@@ -206,6 +206,21 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// A stable word in snake_case.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::NotADirectory => "not_a_directory",
+            Self::Forbidden => "forbidden",
+            Self::Loop => "link_loop",
+            Self::TooLong => "path_too_long",
+            Self::IsADirectory => "is_a_directory",
+            Self::NotAFile => "not_a_file",
+            Self::Failed(_) => "look_up_failed",
+        }
+    }
+
     /// Whether the end of this trouble shows as an event in the directories that were watched on the way.
     #[must_use]
     pub fn ends_with_an_event(self) -> bool {

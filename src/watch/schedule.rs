@@ -43,6 +43,20 @@ pub enum Trigger {
     Timer,
 }
 
+impl Trigger {
+    /// A stable word in snake_case.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Event => "event",
+            Self::Signal => "signal",
+            Self::Retry => "retry",
+            Self::Timer => "timer",
+        }
+    }
+}
+
 /// What made the watcher look, and when that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
@@ -71,7 +85,7 @@ pub(super) enum Persistence {
 }
 
 /// Passes that events may cause in immediate succession; after these, one for each settling time.
-const BURST: u32 = 8;
+const BURST: u32 = 16;
 
 /// The timer's interval while events may not tell everything, or what is there can't be served.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);

@@ -81,6 +81,19 @@ pub enum Publication {
     Storm,
 }
 
+impl Publication {
+    /// A stable word in snake_case.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Atomic => "atomic",
+            Self::Settled => "settled",
+            Self::Storm => "storm",
+        }
+    }
+}
+
 /// Whether events had announced a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announcement {

@@ -311,7 +311,8 @@ impl Reader<'_> {
                 ";" | "," | "}" | "" => {
                     if path.len() > 1 {
                         let test = self.tokens.get(self.at).is_some_and(|token| token.test);
-                        self.imported.extend(name.or_else(|| path.last().cloned()).map(|name| (name, test)));
+                        let last = path.iter().rfind(|word| *word != "self").cloned();
+                        self.imported.extend(name.or(last).map(|name| (name, test)));
                     }
                     return self.mention(&path, found);
                 }

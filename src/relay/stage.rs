@@ -1,0 +1,97 @@
+//! A connection's phases, and how long each may last.
+//!
+//! Knows neither bytes nor sockets. Shown by the timers' tests in `tests/sim/relay`.
+
+use std::time::{Duration, Instant};
+
+use super::reason::CloseReason;
+
+/// How long the last bytes, an alert or a close_notify may wait for a peer that takes none of them.
+pub const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a socket whose peer may still be sending is read, and what it gives dropped, after the last byte and
+/// the end went out: closing it at once would make the kernel reset it, and the peer lose what it was sent.
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection is at rest, so that ending it cuts nothing short, when no byte moved for so long.
+pub const REST: Duration = Duration::from_secs(1);
+
+/// How long each phase of a connection may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// From the start to the end of the handshake.
+    pub handshake_timeout: Duration,
+    /// From the end of the handshake to a connected upstream.
+    pub connect_timeout: Duration,
+    /// With both directions open: how long no byte may move in either. None: for ever.
+    pub idle_timeout: Option<Duration>,
+    /// With one direction ended: how long no byte may move.
+    pub half_close_timeout: Duration,
+    /// From the start to the end of the connection. None: for ever.
+    pub maximum_age: Option<Duration>,
+}
+
+/// Where a connection stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The client's handshake is under way.
+    Handshaking,
+    /// The upstream is being connected.
+    Dialing(Dial),
+    /// Both directions are open.
+    Open,
+    /// One direction has ended or broken; the other lives on.
+    Ending,
+    /// It is decided that the connection ends: its last bytes are on their way.
+    Closing,
+    /// All bytes went out; a peer that has not ended yet may take its leave.
+    Lingering,
+    /// Over.
+    Closed(CloseReason),
+}
+
+/// How far a dial has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dial {
+    /// To be begun, or to be asked how it went.
+    Due,
+    /// Under way; a wake-up will come.
+    Waiting,
+}
+
+/// The clock readings that deadlines hang on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    /// When the connection began.
+    pub(super) born: Instant,
+    /// When its stage began.
+    pub(super) entered: Instant,
+    /// When a byte last moved.
+    pub(super) moved: Instant,
+}
+
+impl Stage {
+    /// When the stage has lasted too long.
+    pub(super) fn deadline(&self, limits: &Limits, clock: Clock) -> Option<Instant> {
+        let quiet_since = clock.entered.max(clock.moved);
+        match self {
+            Self::Handshaking => clock.born.checked_add(limits.handshake_timeout),
+            Self::Dialing(_) => clock.entered.checked_add(limits.connect_timeout),
+            Self::Open => limits.idle_timeout.and_then(|idle| quiet_since.checked_add(idle)),
+            Self::Ending => quiet_since.checked_add(limits.half_close_timeout),
+            Self::Closing => quiet_since.checked_add(CLOSING_TIMEOUT),
+            Self::Lingering => clock.entered.checked_add(LINGER_TIMEOUT),
+            Self::Closed(_) => None,
+        }
+    }
+
+    /// When the connection has lasted too long, in those stages that an age can end.
+    pub(super) fn age_deadline(&self, limits: &Limits, clock: Clock) -> Option<Instant> {
+        match self {
+            Self::Dialing(_) | Self::Open | Self::Ending => {
+                limits.maximum_age.and_then(|age| clock.born.checked_add(age))
+            }
+            Self::Handshaking | Self::Closing | Self::Lingering | Self::Closed(_) => None,
+        }
+    }
+}

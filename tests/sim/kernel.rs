@@ -1,0 +1,294 @@
+//! The watcher on real directories: the adapter, the calls beneath it and the kernel's events together.
+//!
+//! Everything happens in a temporary directory. A wait for an event has a deadline and ends with the event.
+
+use std::fs;
+use std::os::fd::{AsFd, RawFd};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mio::Token;
+use mio::unix::SourceFd;
+use tempfile::TempDir;
+use tlsidecar::server::filesystem::RealFilesystem;
+use tlsidecar::sys::files::{self, ReadError, Stability};
+use tlsidecar::sys::inotify::{Drained, Inotify, Interest, Record};
+use tlsidecar::watch::{Decision, Mode, Publication, Reading, Relevance, Timing, Verdict, Watcher};
+
+const LIMIT_BYTES: usize = 1 << 20;
+
+/// Far more than any of this takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[expect(clippy::disallowed_methods, reason = "the test plays the shell, which reads the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The shell in small: two files, whose content is served as it is.
+struct Shell {
+    filesystem: RealFilesystem,
+    watcher: Watcher,
+    served: Option<Vec<Vec<u8>>>,
+    publications: Vec<Publication>,
+    poll: mio::Poll,
+    registered: Option<RawFd>,
+}
+
+impl Shell {
+    fn new(directory: &Path) -> Self {
+        let path = |name| directory.join(name).into_os_string().into_encoded_bytes();
+        let targets = vec![path("tls.crt"), path("tls.key")];
+        let watcher = Watcher::new(targets, Timing::new(None, 1), now());
+        Self {
+            filesystem: RealFilesystem::new(),
+            watcher,
+            served: None,
+            publications: Vec::new(),
+            poll: mio::Poll::new().unwrap(),
+            registered: None,
+        }
+    }
+
+    fn turn(&mut self) {
+        self.drain();
+        if !self.watcher.is_due(now()) {
+            return;
+        }
+        let pass = self.watcher.pass(&mut self.filesystem, now());
+        let contents: Option<Vec<_>> = pass
+            .targets
+            .iter()
+            .map(|target| files::read(target.as_ref().ok()?.as_fd(), LIMIT_BYTES).ok())
+            .map(|contents| contents.map(|contents| contents.bytes.to_vec()))
+            .collect();
+        let reading = contents.as_ref().map_or(Reading::Unresolved, |contents| Reading::Content {
+            digest: digest(contents),
+            verdict: if contents[0] == contents[1] { Verdict::Valid } else { Verdict::Invalid },
+            age: Duration::ZERO,
+        });
+        if self.watcher.on_read(reading, now()) == Decision::Commit {
+            self.drain();
+            if let Some(commit) = self.watcher.confirm(now()) {
+                self.served = contents;
+                self.publications.push(commit.publication);
+                self.watcher.on_committed(commit.digest);
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let Self { filesystem, watcher, .. } = self;
+        while filesystem.drain(|record| _ = watcher.on_record(record, now())).unwrap() == Drained::MorePending
+        {
+        }
+    }
+
+    /// Turns until this content is served.
+    fn serve(&mut self, content: &str) {
+        let deadline = now() + PATIENCE;
+        while self.served.as_ref().is_none_or(|served| served[0] != content.as_bytes()) {
+            assert!(now() < deadline, "{content} is not served");
+            self.turn();
+            self.wait();
+        }
+    }
+
+    fn wait(&mut self) {
+        self.register();
+        let wait = self.watcher.deadline().map_or(PATIENCE, |at| at.saturating_duration_since(now()));
+        let wait = wait.min(PATIENCE) + Duration::from_millis(1);
+        self.poll.poll(&mut mio::Events::with_capacity(4), Some(wait)).unwrap();
+    }
+
+    fn register(&mut self) {
+        if self.registered != self.filesystem.queue() {
+            self.registered = self.filesystem.queue();
+            let queue = self.registered.unwrap();
+            let registry = self.poll.registry();
+            registry.register(&mut SourceFd(&queue), Token(0), mio::Interest::READABLE).unwrap();
+        }
+    }
+}
+
+fn digest(contents: &[Vec<u8>]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    for (slot, byte) in digest.iter_mut().zip(contents.concat()) {
+        *slot = byte;
+    }
+    digest
+}
+
+fn put(directory: &Path, content: &str) {
+    fs::write(directory.join("tls.crt"), content).unwrap();
+    fs::write(directory.join("tls.key"), content).unwrap();
+}
+
+/// A secret volume's swap as the kubelet does it, relative links made after it.
+fn swap(volume: &Path, dated: &str, content: &str) {
+    let old = fs::read_link(volume.join("..data")).ok();
+    fs::create_dir(volume.join(dated)).unwrap();
+    put(&volume.join(dated), content);
+    symlink(dated, volume.join("..data_tmp")).unwrap();
+    fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
+    for name in ["tls.crt", "tls.key"] {
+        let _ = symlink(Path::new("..data").join(name), volume.join(name));
+    }
+    if let Some(old) = old {
+        fs::remove_dir_all(volume.join(old)).unwrap();
+    }
+}
+
+fn volume(parent: &TempDir) -> PathBuf {
+    let volume = parent.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    volume
+}
+
+#[test]
+fn a_volume_is_followed_through_its_swaps() {
+    let parent = TempDir::new().unwrap();
+    let volume = volume(&parent);
+    let mut shell = Shell::new(&volume);
+    shell.turn();
+    assert_eq!(shell.watcher.mode(), Mode::Events, "{:?}", shell.watcher.reasons().collect::<Vec<_>>());
+    swap(&volume, "..1", "one");
+    shell.serve("one");
+    let watches = shell.watcher.watch_count();
+    for (dated, content) in [("..2", "two"), ("..3", "three"), ("..4", "four")] {
+        swap(&volume, dated, content);
+        shell.serve(content);
+        assert_eq!(shell.publications.last(), Some(&Publication::Atomic));
+        assert_eq!(shell.watcher.watch_count(), watches);
+        assert_eq!(kernel_watches(&shell.filesystem), watches);
+    }
+}
+
+#[test]
+fn files_are_followed_in_place_and_over_the_death_of_their_directory() {
+    let parent = TempDir::new().unwrap();
+    let volume = volume(&parent);
+    let mut shell = Shell::new(&volume);
+    put(&volume, "one");
+    shell.serve("one");
+    put(&volume, "two");
+    shell.serve("two");
+    fs::remove_dir_all(&volume).unwrap();
+    shell.turn();
+    fs::create_dir(&volume).unwrap();
+    put(&volume, "three");
+    shell.serve("three");
+    assert_eq!(kernel_watches(&shell.filesystem), shell.watcher.watch_count());
+}
+
+#[test]
+fn reading_causes_no_events() {
+    let parent = TempDir::new().unwrap();
+    let volume = volume(&parent);
+    let mut shell = Shell::new(&volume);
+    swap(&volume, "..1", "one");
+    shell.serve("one");
+    shell.turn();
+    for _ in 0..10 {
+        shell.watcher.look_now(tlsidecar::watch::Trigger::Signal, now());
+        shell.turn();
+        let mut relevant = 0;
+        let Shell { filesystem, watcher, .. } = &mut shell;
+        filesystem
+            .drain(|record| relevant += u32::from(watcher.on_record(record, now()) == Relevance::Wakes))
+            .unwrap();
+        assert_eq!(relevant, 0);
+    }
+}
+
+/// What the kernel says it watches for us.
+fn kernel_watches(filesystem: &RealFilesystem) -> usize {
+    let queue = filesystem.queue().unwrap();
+    let told = fs::read_to_string(format!("/proc/self/fdinfo/{queue}")).unwrap();
+    told.lines().filter(|line| line.starts_with("inotify ")).count()
+}
+
+#[test]
+fn a_watch_is_on_the_inode_whatever_becomes_of_its_path() {
+    let parent = TempDir::new().unwrap();
+    let volume = volume(&parent);
+    let mut queue = Inotify::new().unwrap();
+    let root = files::resolve(parent.path().as_os_str().as_encoded_bytes()).unwrap();
+    let node = files::look_up(root.as_fd(), b"volume").unwrap();
+    fs::rename(&volume, parent.path().join("moved")).unwrap();
+    fs::create_dir(&volume).unwrap();
+    let watch = queue.watch(node.as_fd(), Interest::Directory).unwrap();
+    assert_eq!(
+        queue.watch(node.as_fd(), Interest::DirectoryAndWrites).unwrap(),
+        watch,
+        "one inode, one watch"
+    );
+    fs::write(parent.path().join("moved").join("f"), "").unwrap();
+    fs::write(volume.join("g"), "").unwrap();
+    let mut names = Vec::new();
+    let drained = queue
+        .drain(|record| match record {
+            Record::Event { name, .. } => names.push(name.to_vec()),
+            Record::Overflow => panic!("nothing was lost"),
+        })
+        .unwrap();
+    assert_eq!(drained, Drained::ToTheEnd);
+    assert_eq!(names, [b"f", b"f"], "made, and closed after writing");
+    queue.unwatch(watch);
+    queue.unwatch(watch);
+}
+
+#[test]
+fn a_flood_is_taken_in_shares() {
+    let parent = TempDir::new().unwrap();
+    let mut queue = Inotify::new().unwrap();
+    let node = files::resolve(parent.path().as_os_str().as_encoded_bytes()).unwrap();
+    queue.watch(node.as_fd(), Interest::Directory).unwrap();
+    for _ in 0..2000 {
+        fs::create_dir(parent.path().join("other")).unwrap();
+        fs::remove_dir(parent.path().join("other")).unwrap();
+    }
+    let mut count = 0;
+    assert_eq!(queue.drain(|_| count += 1).unwrap(), Drained::MorePending);
+    assert!(count < 4000);
+    while queue.drain(|_| count += 1).unwrap() == Drained::MorePending {}
+    assert_eq!(count, 4000);
+}
+
+#[test]
+fn only_regular_files_of_modest_size_are_read() {
+    let parent = TempDir::new().unwrap();
+    let at = |name: &str| parent.path().join(name);
+    let open = |name: &str| files::resolve(at(name).as_os_str().as_encoded_bytes()).unwrap();
+    fs::write(at("file"), "twelve bytes").unwrap();
+    nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(at("directory")).unwrap();
+    let contents = files::read(open("file").as_fd(), 12).unwrap();
+    assert_eq!(contents.bytes.as_slice(), b"twelve bytes");
+    assert_eq!(contents.stability, Stability::Still);
+    assert!(matches!(files::read(open("file").as_fd(), 11), Err(ReadError::TooLarge(11))));
+    for name in ["fifo", "directory"] {
+        assert!(matches!(files::read(open(name).as_fd(), 12), Err(ReadError::NotARegularFile)), "{name}");
+    }
+}
+
+#[test]
+fn looking_up_pins_and_does_not_follow() {
+    let parent = TempDir::new().unwrap();
+    let volume = volume(&parent);
+    symlink("volume", parent.path().join("link")).unwrap();
+    let root = files::resolve(parent.path().as_os_str().as_encoded_bytes()).unwrap();
+    let link = files::look_up(root.as_fd(), b"link").unwrap();
+    assert_eq!(files::facts(link.as_fd()).unwrap().kind, files::Kind::Link);
+    assert_eq!(files::link_text(link.as_fd()).unwrap(), b"volume");
+    let node = files::look_up(root.as_fd(), b"volume").unwrap();
+    let identity = |facts: files::Facts| (facts.device, facts.inode, facts.born);
+    let first = identity(files::facts(node.as_fd()).unwrap());
+    let above = files::look_up(node.as_fd(), b"..").unwrap();
+    assert_eq!(identity(files::facts(above.as_fd()).unwrap()), identity(files::facts(root.as_fd()).unwrap()),);
+    fs::rename(&volume, parent.path().join("moved")).unwrap();
+    assert_eq!(identity(files::facts(node.as_fd()).unwrap()), first);
+    assert!(files::look_up(root.as_fd(), b"volume").is_err());
+    assert!(files::look_up(root.as_fd(), b"a\0b").is_err());
+}
