@@ -260,11 +260,8 @@ mod tests {
 
     #[test]
     fn an_answer_tells_its_length_and_its_end() {
-        let refused = String::from_utf8(match parse(b"PUT / HTTP/1.1\r\n\r\n") {
-            Head::Refused(response) => response.bytes(),
-            other => panic!("{other:?}"),
-        })
-        .unwrap();
+        let Head::Refused(refused) = parse(b"PUT / HTTP/1.1\r\n\r\n") else { panic!("it is refused") };
+        let refused = String::from_utf8(refused.bytes()).unwrap();
         let (head, body) = refused.split_once("\r\n\r\n").unwrap();
         for field in ["HTTP/1.1 405 Method Not Allowed", "\r\nAllow: GET, HEAD\r\n", "\r\nConnection: close"]
         {

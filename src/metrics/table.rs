@@ -188,6 +188,12 @@ impl<const N: usize> Gauges<N> {
         self.values.write().unwrap_or_else(PoisonError::into_inner).insert(values, to);
     }
 
+    /// Adds to the gauge of these values, which shows from now on.
+    pub fn add(&self, values: [&str; N], by: i64) {
+        let values = values.map(str::to_owned);
+        *self.values.write().unwrap_or_else(PoisonError::into_inner).entry(values).or_default() += by;
+    }
+
     /// Shows no longer what has this value for its first label.
     pub fn forget(&self, first: &str) {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,7 @@ use mio::Registry;
 use slab::Slab;
 
 use super::door::Door;
+use super::status::About;
 use super::token::{Slot, Source};
 use super::upstream::Socket;
 use crate::admin::{HEAD_BYTES_MAX, Head, Request, Response, parse};
@@ -45,6 +46,7 @@ pub(crate) struct Admin {
     resume_at: Option<Instant>,
     clients: Slab<Client>,
     next_stamp: u32,
+    about: About,
     metrics: Arc<Metrics>,
 }
 
@@ -80,8 +82,9 @@ enum Progress {
 }
 
 impl Admin {
-    pub(crate) fn new(door: Door, metrics: Arc<Metrics>) -> Self {
-        Self { door, clients_wait: false, resume_at: None, clients: Slab::new(), next_stamp: 0, metrics }
+    pub(crate) fn new(door: Door, about: About, metrics: Arc<Metrics>) -> Self {
+        let (clients_wait, resume_at, next_stamp) = (false, None, 0);
+        Self { door, clients_wait, resume_at, clients: Slab::new(), next_stamp, about, metrics }
     }
 
     /// # Errors
@@ -125,7 +128,7 @@ impl Admin {
         &mut self,
         registry: &Registry,
         now: Instant,
-        mut answer: impl FnMut(&Request) -> Response,
+        mut answer: impl FnMut(&About, &Request) -> Response,
     ) {
         self.cut_late(now);
         self.accept(registry, now);
@@ -135,11 +138,11 @@ impl Admin {
             if answers == ANSWERS_PER_TURN {
                 return;
             }
-            let metrics = &self.metrics;
+            let (about, metrics) = (&self.about, &self.metrics);
             let progress = client.run(now, &mut |head| {
                 let response = match head {
                     Head::Incomplete => return None,
-                    Head::Complete(request) => answer(&request),
+                    Head::Complete(request) => answer(about, &request),
                     Head::Refused(response) => response,
                 };
                 answers += 1;
@@ -154,7 +157,8 @@ impl Admin {
 
     /// So that nobody who came later is answered before.
     fn eldest_first(&self) -> Vec<usize> {
-        let mut clients: Vec<_> = self.clients.iter().map(|(index, client)| (client.deadline, index)).collect();
+        let mut clients: Vec<_> =
+            self.clients.iter().map(|(index, client)| (client.deadline, index)).collect();
         clients.sort_unstable();
         clients.into_iter().map(|(_, index)| index).collect()
     }

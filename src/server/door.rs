@@ -56,7 +56,9 @@ impl Door {
     /// Where it is, the port filled in, as it would be written on the command line.
     pub(crate) fn address(&self) -> String {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string()),
+            Self::Tcp(listener) => {
+                listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
+            }
             Self::Unix(_, name) => format!("unix:{}", name.path.display()),
         }
     }
@@ -97,7 +99,8 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
 fn is_abandoned(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket());
     // The stream does not block, even where a listener's backlog is full.
-    let refused = || UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    let refused =
+        || UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     is_socket && refused()
 }
 

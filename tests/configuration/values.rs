@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tlsidecar::config::{
-    Admin, CipherSuites, Command, Config, Demo, Endpoint, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
-    MissingCertificate, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
+    Admin, CipherSuites, Command, Config, Demo, Endpoint, ExpiredCertificate, Limits, Listen, Log, LogFormat,
+    LogLevel, MissingCertificate, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
 };
 
 use crate::{REQUIRED, parse, serve};
