@@ -32,6 +32,8 @@ pub mod metrics;
 pub mod sys;
 
 // The domain: pure, and no module of it names another.
+// A question of the admin endpoint and what is known of the process to an answer.
+pub mod admin;
 // PEM bytes to a checked bundle, and bundles to generations.
 pub mod certs;
 // Text to a checked, immutable configuration.

@@ -47,7 +47,7 @@ const TABLE: &[Row] = &[
     row("sys", &[], &["libc", "nix", "zeroize"]),
     row("sys::inotify", &[], &["inotify", "libc", "nix"]),
     // The domain: no arrows among these.
-    row("admin", VOCABULARY, &["httparse", "serde", "serde_json"]),
+    row("admin", VOCABULARY, &["httparse", "humantime", "serde", "serde_json"]),
     row(
         "certs",
         VOCABULARY,

@@ -137,6 +137,15 @@ impl Store {
         self.current.load_full()
     }
 
+    /// How many hold each generation besides the store, the one in force first, then the one before it, and so on.
+    /// Those that nobody holds any more may be among them.
+    pub fn holders(&self) -> impl Iterator<Item = usize> {
+        // The store holds the one in force, by its pointer.
+        let by_store = std::iter::once(1).chain(std::iter::repeat(0));
+        let strong = self.alive.iter().rev().map(Weak::strong_count);
+        strong.zip(by_store).map(|(strong, ours)| strong.saturating_sub(ours))
+    }
+
     /// How many generations somebody still holds, the one in force among them.
     pub fn live_generations(&self) -> usize {
         self.alive.iter().filter(|generation| generation.strong_count() > 0).count()

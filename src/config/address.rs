@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::limits::{HOST_BYTES_MAX, UNIX_NAME_BYTES_MAX};
-use super::{Listen, Upstream, value};
+use super::{Endpoint, Listen, Upstream, value};
 
 const LISTEN_FORMS: &str = "write ADDR:PORT, for example 127.0.0.1:8443, [::1]:8443 or :8443";
 const UPSTREAM_FORMS: &str = "write HOST:PORT, for example 127.0.0.1:8080, or unix:/path";
@@ -43,6 +43,20 @@ pub(super) fn upstream(text: &OsStr, working_directory: &Path) -> Result<Upstrea
         None => named_host(host)?,
     };
     Ok(Upstream::Tcp { host, port })
+}
+
+/// `ADDR:PORT`, `:PORT` or `unix:PATH`. A relative path starts at `working_directory`.
+pub(super) fn endpoint(text: &OsStr, working_directory: &Path) -> Result<Endpoint, String> {
+    let Some(path) = text.as_bytes().strip_prefix(b"unix:") else {
+        return listen(text).map(Endpoint::Tcp);
+    };
+    match unix(path, working_directory)? {
+        Upstream::Unix(path) => Ok(Endpoint::Unix(path)),
+        // An abstract socket has no permissions: every process of the network namespace could ask.
+        Upstream::UnixAbstract(_) | Upstream::Tcp { .. } => {
+            Err("is an abstract socket, which nobody can be kept from; write unix:/path".into())
+        }
+    }
 }
 
 /// Whether a connection to `upstream` would come back to `listen`, as far as the text can tell.

@@ -54,6 +54,8 @@ pub(super) struct Serve {
     #[command(flatten)]
     pub(super) limits: Limits,
     #[command(flatten)]
+    pub(super) admin: Admin,
+    #[command(flatten)]
     pub(super) log: Log,
 }
 
@@ -174,6 +176,18 @@ pub(super) struct Limits {
     #[arg(long, value_name = "N|auto", default_value = defaults::WORKERS)]
     #[arg(env = "TLSIDECAR_WORKERS", hide_env_values = true)]
     pub(super) workers: Text,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Admin endpoint")]
+pub(super) struct Admin {
+    /// Serve /livez, /readyz, /metrics and /status here, as plain HTTP
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH", env = "TLSIDECAR_ADMIN", hide_env_values = true)]
+    pub(super) admin: Option<Text>,
+    /// Not ready once the files have held something else than what is served for so long; 0 = ready all the same
+    #[arg(long, value_name = "DURATION", default_value = defaults::READY_STALE_LIMIT)]
+    #[arg(env = "TLSIDECAR_READY_STALE_LIMIT", hide_env_values = true)]
+    pub(super) ready_stale_limit: Text,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::fault::Faults;
 use super::tls_names::{self, GROUPS, SUITES};
 use super::{
-    CipherSuites, Config, Demo, Doctor, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
+    Admin, CipherSuites, Config, Demo, Doctor, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
     MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers, address, args, limits,
     value,
 };
@@ -21,11 +21,13 @@ pub(super) fn serve(given: &args::Serve, working_directory: &Path) -> Result<Con
     let timeouts = timeouts(&mut faults, &given.timeouts);
     let limits = limits(&mut faults, &given.limits);
     let workers = faults.check(&given.limits.workers, worker_threads);
+    let admin = admin(&mut faults, &given.admin, working_directory);
     let log = log(&mut faults, &given.log);
     let config = || {
         let (listen, upstream) = sides?;
         let (reload, tls, timeouts, limits) = (reload?, tls?, timeouts?, limits?);
-        Some(Config { listen, upstream, reload, tls, timeouts, limits, workers: workers?, log: log? })
+        let (workers, admin, log) = (workers?, admin?, log?);
+        Some(Config { listen, upstream, reload, tls, timeouts, limits, workers, admin, log })
     };
     faults.or(config())
 }
@@ -167,6 +169,16 @@ fn limits(faults: &mut Faults, given: &args::Limits) -> Option<Limits> {
         faults.check(&given.max_connections, |text| value::count_or_unlimited(text, limits::CONNECTIONS));
     let handshakes = faults.check(&given.max_handshakes, |text| value::count(text, limits::HANDSHAKES));
     Some(Limits { connections: connections?, handshakes: handshakes? })
+}
+
+fn admin(faults: &mut Faults, given: &args::Admin, working_directory: &Path) -> Option<Admin> {
+    let endpoint = match &given.admin {
+        Some(text) => faults.check(text, |text| address::endpoint(text, working_directory)).map(Some),
+        None => Some(None),
+    };
+    let ready_stale_limit = faults
+        .check(&given.ready_stale_limit, |text| value::duration_or_off(text, limits::READY_STALE_LIMIT));
+    Some(Admin { endpoint: endpoint?, ready_stale_limit: ready_stale_limit? })
 }
 
 fn log(faults: &mut Faults, given: &args::Log) -> Option<Log> {

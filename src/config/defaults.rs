@@ -41,6 +41,10 @@ pub(super) const MAX_HANDSHAKES: &str = "4096";
 /// A sidecar is small beside its service.
 pub(super) const WORKERS: &str = "1";
 
+/// A bad secret reaches all replicas at once, and its repair takes a minute or two to be brought to them: within that
+/// time none leaves its service over a fault that harms no client yet.
+pub(super) const READY_STALE_LIMIT: &str = "5m";
+
 /// The first reader is a person.
 pub(super) const LOG_FORMAT: &str = "text";
 

@@ -28,6 +28,10 @@ pub const DRAIN_TIMEOUT: Span<Duration> = Span { least: Duration::ZERO, most: ho
 /// net.
 pub const RELOAD_INTERVAL: Span<Duration> = Span { least: Duration::from_millis(10), most: hours(24) };
 
+/// Files that hold something else than what is served, where readiness depends on it. Writers that change file after
+/// file need milliseconds; after a day it is not readiness that is the question.
+pub const READY_STALE_LIMIT: Span<Duration> = Span { least: Duration::from_millis(1), most: hours(24) };
+
 /// Between two rotations of the demonstration: long enough for a handshake, short enough to be watched.
 pub const DEMO_INTERVAL: Span<Duration> =
     Span { least: Duration::from_millis(50), most: Duration::from_secs(3600) };
@@ -94,6 +98,13 @@ pub const WATCH_RECORD_BYTES_PER_TURN: usize = 64 * 1024;
 
 /// Descriptors kept free of connections, so that files can be read and questions answered when they run out.
 pub const RESERVED_DESCRIPTORS: usize = 32;
+
+/// Clients of the admin endpoint answered at once: kubelet's two probes, a scrape and a person, a few times over. Further
+/// ones wait in the backlog.
+pub const ADMIN_CLIENTS: usize = 16;
+
+/// The whole time of a client of the admin endpoint, from accept to its last byte.
+pub const ADMIN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long accepting rests after the descriptors ran out, before it is tried again.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -52,6 +52,8 @@ pub struct Config {
     pub limits: Limits,
     /// How many threads share the work.
     pub workers: Workers,
+    /// Where and how the process tells of itself.
+    pub admin: Admin,
     /// What is written to standard error.
     pub log: Log,
 }
@@ -171,6 +173,25 @@ pub struct Limits {
     pub handshakes: NonZeroUsize,
 }
 
+/// Where and how the process tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// Where to answer; `None`: nowhere.
+    pub endpoint: Option<Endpoint>,
+    /// How long the files may hold something else than what is served before the process is no longer ready;
+    /// `None`: for ever.
+    pub ready_stale_limit: Option<Duration>,
+}
+
+/// The address of the admin endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// As for clients.
+    Tcp(Listen),
+    /// A Unix socket to be made: an absolute path of at most [`limits::UNIX_NAME_BYTES_MAX`] bytes without a NUL.
+    Unix(PathBuf),
+}
+
 /// How many threads share the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
@@ -285,6 +306,16 @@ fn refusal(subcommand: &str, faults: &Faults) -> Refusal {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    /// As it would be written on the command line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(listen) => listen.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 

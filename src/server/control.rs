@@ -12,9 +12,14 @@ use std::time::Instant;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
+use super::admin::Admin;
+use super::clock;
+use super::history::Moment;
 use super::reload::{Reload, Reloaded};
 use super::shared::{Phase, Shared};
+use super::status;
 use super::token::Source;
+use crate::admin;
 use crate::config::MissingCertificate;
 use crate::sys::signal::{Request, Signals};
 
@@ -28,6 +33,7 @@ pub(crate) struct Control {
     mounts_changed: bool,
     missing: MissingCertificate,
     address: SocketAddr,
+    admin: Option<Admin>,
 }
 
 impl Control {
@@ -36,17 +42,22 @@ impl Control {
         reload: Reload,
         missing: MissingCertificate,
         address: SocketAddr,
+        admin: Option<Admin>,
     ) -> Self {
-        Self { signals, signals_wait: false, reload, mounts: None, mounts_changed: false, missing, address }
+        let (signals_wait, mounts, mounts_changed) = (false, None, false);
+        Self { signals, signals_wait, reload, mounts, mounts_changed, missing, address, admin }
     }
 
     /// Registers with the loop what is there from the start.
     ///
     /// # Errors
-    /// What epoll_ctl(2) says of the signals. Without `/proc` there are no news of mounts, which is not fatal.
+    /// What epoll_ctl(2) says of the signals or of the admin endpoint. Without `/proc` there are no news of mounts, which is not fatal.
     pub(crate) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let signals = self.signals.as_raw_fd();
         registry.register(&mut SourceFd(&signals), Source::Signals.token(), Interest::READABLE)?;
+        if let Some(admin) = &mut self.admin {
+            admin.register(registry)?;
+        }
         match File::open("/proc/self/mountinfo").and_then(|mounts| {
             let descriptor = mounts.as_raw_fd();
             registry.register(&mut SourceFd(&descriptor), Source::Mounts.token(), Interest::PRIORITY)?;
@@ -64,13 +75,16 @@ impl Control {
             Source::Watches => self.reload.wake(),
             Source::Signals => self.signals_wait = true,
             Source::Mounts => self.mounts_changed = true,
+            Source::Admin => self.admin.iter_mut().for_each(Admin::wake),
+            Source::AdminClient(slot) => self.admin.iter_mut().for_each(|admin| admin.wake_client(slot)),
             Source::Listener | Source::Waker | Source::Connection(..) => {}
         }
     }
 
     /// When to take a turn although nothing happened.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
-        self.reload.deadline(now)
+        let admin = self.admin.as_ref().and_then(|admin| admin.deadline(now));
+        [self.reload.deadline(now), admin].into_iter().flatten().min()
     }
 
     /// Answers signals, looks at the files if there is reason to, and publishes what is new.
@@ -86,13 +100,29 @@ impl Control {
         }
         match self.reload.turn(registry, now) {
             // Workers that have begun to listen see it by themselves, at their next accept.
-            Reloaded::Published(generation) if generation.number == 1 => shared.wake_all(),
+            Reloaded::Published(generation) => {
+                shared.first_handshake.expect(&generation);
+                if generation.number == 1 {
+                    shared.wake_all();
+                }
+            }
             Reloaded::Unusable if self.missing == MissingCertificate::Exit => {
                 return Err(io::Error::new(io::ErrorKind::NotFound, self.reload.complaint()));
             }
-            Reloaded::Published(_) | Reloaded::Unusable | Reloaded::Nothing => {}
+            Reloaded::Unusable | Reloaded::Nothing => {}
         }
+        self.answer_admin(registry, shared, now);
         Ok(())
+    }
+
+    fn answer_admin(&mut self, registry: &Registry, shared: &Shared, now: Instant) {
+        let Some(admin) = &mut self.admin else { return };
+        let view = self.reload.view();
+        admin.turn(registry, now, |about, request| {
+            let status = status::gather(about, shared, view, Moment { at: now, wall: clock::wall() });
+            status::show(&status, about, &shared.metrics);
+            admin::respond(request, &status, &shared.metrics)
+        });
     }
 
     /// Tells that clients are let in now.

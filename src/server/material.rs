@@ -49,6 +49,11 @@ impl Material {
         Self { paths, parsed: None }
     }
 
+    /// The certificate's and the key's.
+    pub(crate) fn paths(&self) -> &[PathBuf; 2] {
+        &self.paths
+    }
+
     /// Reads the files behind the watcher's targets. `served` is the digest in force.
     pub(crate) fn read(
         &mut self,

@@ -3,19 +3,24 @@
 //! Each worker is one thread with one loop ([`worker`]) and its own listener; the first one's loop also holds signals
 //! and the watched files ([`control`]). Knows nothing of PEM, buffers or HTTP. Shown by the end-to-end tests.
 
+mod admin;
 mod clock;
 mod complaint;
 mod connection;
 mod control;
+mod door;
 /// The real file system as the watcher asks it.
 pub mod filesystem;
+mod history;
 mod listener;
 mod material;
 mod reload;
 mod settings;
 mod shared;
+mod status;
 mod story;
 mod table;
+mod tally;
 mod token;
 mod upstream;
 mod worker;
@@ -34,11 +39,15 @@ use crate::metrics::Metrics;
 use crate::sys::signal::Signals;
 use crate::sys::socket::{self, Share};
 use crate::watch::Timing;
+use admin::Admin;
 use control::Control;
+use door::Door;
+use history::Moment;
 use reload::Reload;
 use settings::Settings;
 pub use settings::policy;
 use shared::{Phase, Shared};
+use status::About;
 use token::Source;
 use worker::Worker;
 
@@ -122,7 +131,12 @@ impl Server {
         certs::warm_up().map_err(io::Error::other).map_err(Fault::new("random numbers"))?;
         let signals = Signals::take().map_err(Fault::new("signals"))?;
         let settings = Settings::new(config).map_err(Fault::new(format!("upstream {}", config.upstream)))?;
-        let sockets = bind_all(config).map_err(Fault::new(format!("--listen {}", config.listen)))?;
+        let clients = bind_all(config).map_err(Fault::new(format!("--listen {}", config.listen)))?;
+        let admin = match &config.admin.endpoint {
+            Some(endpoint) => Some(Door::open(endpoint).map_err(Fault::new(format!("--admin {endpoint}")))?),
+            None => None,
+        };
+        let sockets = Sockets { clients, admin };
         let store = Store::new(&policy(&config.tls, config.reload.expired))
             .map_err(io::Error::other)
             .map_err(Fault::new("TLS"))?;
@@ -133,9 +147,10 @@ impl Server {
         config: &Config,
         signals: Signals,
         settings: Settings,
-        sockets: Vec<TcpListener>,
+        sockets: Sockets,
         store: Store,
     ) -> io::Result<Self> {
+        let Sockets { clients: sockets, admin: door } = sockets;
         let address = sockets.first().map_or(Ok(config.listen.0), TcpListener::local_addr)?;
         tracing::info!(%address, workers = sockets.len(), "bound");
         let polls = sockets.iter().map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
@@ -143,13 +158,24 @@ impl Server {
             .iter()
             .map(|poll| Waker::new(poll.registry(), Source::Waker.token()))
             .collect::<io::Result<Vec<_>>>()?;
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
+        tally::show(&metrics);
         let shared = Arc::new(Shared::new(store.reader(), Arc::clone(&metrics), wakers));
         let now = clock::now();
         let paths = [config.reload.cert.clone(), config.reload.key.clone()];
         let timing = Timing::new(config.reload.interval, u64::from(std::process::id()));
-        let reload = Reload::new(paths, timing, store, metrics, now);
-        let mut control = Some(Box::new(Control::new(signals, reload, config.reload.missing, address)));
+        let reload = Reload::new(paths, timing, store, Arc::clone(&metrics), now);
+        let about = About {
+            started: Moment { at: now, wall: clock::wall() },
+            workers: sockets.len(),
+            stale_limit: config.admin.ready_stale_limit,
+        };
+        let admin = door.map(|door| {
+            tracing::info!(address = door.address(), "admin endpoint");
+            Admin::new(door, about, metrics)
+        });
+        let mut control =
+            Some(Box::new(Control::new(signals, reload, config.reload.missing, address, admin)));
         let settings = Arc::new(settings);
         let mut workers = Vec::with_capacity(sockets.len());
         for (poll, socket) in polls.into_iter().zip(sockets) {
@@ -195,6 +221,14 @@ impl Server {
         tracing::info!(cut, "ended");
         Ok(ending)
     }
+}
+
+/// What holds our addresses.
+#[derive(Debug)]
+struct Sockets {
+    /// One a worker, all with the same address.
+    clients: Vec<TcpListener>,
+    admin: Option<Door>,
 }
 
 /// One socket a worker, all with the same address.

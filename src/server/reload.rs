@@ -16,13 +16,14 @@ use mio::{Interest, Registry};
 use super::clock;
 use super::complaint::{Complaint, Complaints};
 use super::filesystem::RealFilesystem;
+use super::history::{History, Moment, OnDisk};
 use super::material::{Candidate, Found, Material};
 use super::story;
 use super::token::Source;
 use crate::certs::{Generation, Store};
 use crate::metrics::Metrics;
 use crate::sys::inotify::Drained;
-use crate::watch::{Announcement, Commit, Decision, Digest, Mode, Record, Timing, Trigger, Watcher};
+use crate::watch::{Decision, Digest, Mode, Reading, Record, Timing, Trigger, Watcher};
 
 /// Follows the files of one set.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(crate) struct Reload {
     watcher: Watcher,
     material: Material,
     store: Store,
-    metrics: Arc<Metrics>,
+    history: History,
     served: Option<Digest>,
     complaints: Complaints,
     /// When a bundle that was refused for its dates may be served.
@@ -42,6 +43,18 @@ pub(crate) struct Reload {
     has_records: bool,
     /// What the log last said of the watches.
     told_watches: Option<(Mode, usize)>,
+}
+
+/// All that is known of a set of files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// The certificate's and the key's.
+    pub(crate) files: &'a [PathBuf; 2],
+    pub(crate) watcher: &'a Watcher,
+    pub(crate) store: &'a Store,
+    pub(crate) history: &'a History,
+    /// What is wrong with the files now, told or not.
+    pub(crate) standing: Option<&'a Complaint>,
 }
 
 /// What a turn came to.
@@ -63,13 +76,14 @@ impl Reload {
         metrics: Arc<Metrics>,
         now: Instant,
     ) -> Self {
+        let [name, _] = paths.each_ref().map(|path| path.display().to_string());
         let targets = paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
         Self {
             filesystem: RealFilesystem::new(),
             watcher: Watcher::new(targets, timing, now),
+            history: History::new(name, metrics),
             material: Material::new(paths),
             store,
-            metrics,
             served: None,
             complaints: Complaints::default(),
             retry_at: None,
@@ -98,6 +112,17 @@ impl Reload {
         self.complaints.standing().map_or_else(|| "no certificate".to_owned(), ToString::to_string)
     }
 
+    /// All that is known of the set.
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            files: self.material.paths(),
+            watcher: &self.watcher,
+            store: &self.store,
+            history: &self.history,
+            standing: self.complaints.standing(),
+        }
+    }
+
     /// When to take a turn although nothing happened; `None`: never.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         if self.has_records {
@@ -117,16 +142,16 @@ impl Reload {
         }
         let reloaded = if self.watcher.is_due(now) { self.look(registry, now) } else { Reloaded::Nothing };
         if let Some(complaint) = self.complaints.due(now) {
-            story::refused(complaint, self.store.current().as_deref());
+            self.history.refused(complaint, self.store.current().as_deref(), clock::wall());
         }
         reloaded
     }
 
     fn drain(&mut self, now: Instant) {
-        let (watcher, metrics) = (&mut self.watcher, &self.metrics);
+        let (watcher, metrics) = (&mut self.watcher, &self.history.metrics);
         let drained = self.filesystem.drain(|record| {
             if record == Record::Overflow {
-                metrics.watch_overflows.inc();
+                metrics.watch.overflows.inc();
             }
             watcher.on_record(record, now);
         });
@@ -147,21 +172,33 @@ impl Reload {
         if let Err(error) = self.register(registry) {
             tracing::error!(%error, "the event queue can't be polled");
         }
-        let wall = clock::wall();
+        let moment = Moment { at: now, wall: clock::wall() };
         let Found { reading, candidate, complaint, retry } =
-            self.material.read(&pass.targets, self.served, &self.store, wall);
+            self.material.read(&pass.targets, self.served, &self.store, moment.wall);
         drop(pass);
         let decision = self.watcher.on_read(reading, now);
         tracing::debug!(trigger = ?self.watcher.last_trigger(), ?decision, "looked at the files");
-        self.retry_at = retry.and_then(|at| later(now, wall, at));
+        self.retry_at = retry.and_then(|at| later(now, moment.wall, at));
         let reloaded = match (decision, candidate) {
-            (Decision::Commit, candidate) => self.commit(candidate, now),
+            (Decision::Commit, candidate) => self.commit(candidate, moment),
             (Decision::Keep, _) if self.store.current().is_none() => Reloaded::Unusable,
             (Decision::Keep | Decision::Wait | Decision::Unchanged, _) => Reloaded::Nothing,
         };
         self.note(complaint, decision, now);
+        self.history.looked(self.watcher.last_trigger(), self.compare(reading), moment);
         self.tell_watches();
         reloaded
+    }
+
+    fn compare(&self, reading: Reading) -> OnDisk {
+        match reading {
+            Reading::Content { digest, .. } if self.served == Some(digest) => OnDisk::Same,
+            Reading::Content { .. }
+            | Reading::Unresolved
+            | Reading::Unreadable
+            | Reading::Failed
+            | Reading::Moving => OnDisk::Other,
+        }
     }
 
     fn note(&mut self, complaint: Option<Complaint>, decision: Decision, now: Instant) {
@@ -173,37 +210,26 @@ impl Reload {
     }
 
     /// Reads the queue once more, and publishes unless that brought something that makes it unsafe.
-    fn commit(&mut self, candidate: Option<Candidate>, now: Instant) -> Reloaded {
-        self.drain(now);
+    fn commit(&mut self, candidate: Option<Candidate>, moment: Moment) -> Reloaded {
+        self.drain(moment.at);
         if self.has_records {
             // The next turn comes to the same decision, or to a better one.
             return Reloaded::Nothing;
         }
-        let Some(commit) = self.watcher.confirm(now) else { return Reloaded::Nothing };
+        let Some(commit) = self.watcher.confirm(moment.at) else { return Reloaded::Nothing };
         let Some(Candidate { bundle, staged }) = candidate else { return Reloaded::Nothing };
         self.served = Some(commit.digest);
         self.watcher.on_committed(commit.digest);
         self.material.forget();
         let before = self.store.current();
         if before.as_ref().is_some_and(|before| before.serves(&bundle)) {
-            tracing::debug!("the files were laid out anew; the chain and the key are the same");
+            self.history.unchanged(&commit);
             return Reloaded::Nothing;
-        }
-        if commit.announcement == Announcement::Missed {
-            self.metrics.rotations_found_by_timer.inc();
         }
         let published = clock::now();
         let generation = self.store.commit(staged, published);
-        self.tell(&commit, before.as_deref(), &generation);
+        self.history.published(&commit, before.as_deref(), &generation, moment);
         Reloaded::Published(generation)
-    }
-
-    fn tell(&self, commit: &Commit, before: Option<&Generation>, generation: &Generation) {
-        let took = generation.published.saturating_duration_since(commit.noticed);
-        match before {
-            None => story::loaded(generation),
-            Some(before) => story::changed(before, generation, commit, took),
-        }
     }
 
     /// Registers the queue with the loop when a pass has opened one.

@@ -3,11 +3,12 @@
 //! Nothing here blocks: atomics, and wakers for the loops. Knows nothing of sockets.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use mio::Waker;
 
-use crate::certs::Reader;
+use crate::certs::{Generation, Reader};
 use crate::metrics::Metrics;
 
 /// What the process is up to.
@@ -26,6 +27,7 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     pub(crate) generations: Reader,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) first_handshake: FirstHandshake,
     phase: AtomicU8,
     open: AtomicUsize,
     wakers: Vec<Waker>,
@@ -33,7 +35,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(generations: Reader, metrics: Arc<Metrics>, wakers: Vec<Waker>) -> Self {
-        Self { generations, metrics, phase: AtomicU8::new(0), open: AtomicUsize::new(0), wakers }
+        Self {
+            generations,
+            metrics,
+            first_handshake: FirstHandshake::default(),
+            phase: AtomicU8::new(0),
+            open: AtomicUsize::new(0),
+            wakers,
+        }
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -72,5 +81,41 @@ impl Shared {
     /// How many connections are open, on all workers.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Acquire)
+    }
+}
+
+/// The first handshake with the newest generation, on whichever worker it ends.
+#[derive(Debug, Default)]
+pub(crate) struct FirstHandshake {
+    /// Number of the generation that waits for it; 0 when none does.
+    awaited: AtomicU64,
+    /// Nanoseconds from its publication, and one more; 0 while it has not been.
+    took: AtomicU64,
+}
+
+impl FirstHandshake {
+    /// This generation has just come into force.
+    pub(crate) fn expect(&self, generation: &Generation) {
+        self.took.store(0, Ordering::Release);
+        self.awaited.store(generation.number, Ordering::Release);
+    }
+
+    /// A handshake with this generation has ended. If it is the first with the newest one: how long after the
+    /// publication.
+    pub(crate) fn note(&self, generation: &Generation, now: Instant) -> Option<Duration> {
+        let number = generation.number;
+        if self.awaited.load(Ordering::Relaxed) != number {
+            return None;
+        }
+        self.awaited.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        let took = now.saturating_duration_since(generation.published);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.took.store(nanos.saturating_add(1), Ordering::Release);
+        Some(took)
+    }
+
+    /// How long after the publication of the newest generation its first handshake ended.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        self.took.load(Ordering::Acquire).checked_sub(1).map(Duration::from_nanos)
     }
 }

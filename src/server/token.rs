@@ -20,6 +20,10 @@ pub(crate) enum Source {
     Signals,
     /// `/proc/self/mountinfo`.
     Mounts,
+    /// The admin endpoint's listener.
+    Admin,
+    /// A client of the admin endpoint.
+    AdminClient(Slot),
     /// One socket of a connection.
     Connection(Slot, Side),
 }
@@ -37,6 +41,8 @@ pub(crate) struct Slot {
 pub(crate) const MAXIMUM_SLOTS: usize = 1 << 30;
 
 const SPECIAL: usize = 1 << 63;
+/// Apart from the special ones without a slot, whose last bit is 0.
+const ADMIN_CLIENT: usize = SPECIAL | 1;
 const STAMP_SHIFT: u32 = 31;
 
 impl Source {
@@ -44,13 +50,13 @@ impl Source {
     pub(crate) fn token(self) -> Token {
         Token(match self {
             Self::Listener => SPECIAL,
-            Self::Waker => SPECIAL | 1,
-            Self::Watches => SPECIAL | 2,
-            Self::Signals => SPECIAL | 3,
-            Self::Mounts => SPECIAL | 4,
-            Self::Connection(slot, side) => {
-                (slot.stamp as usize) << STAMP_SHIFT | slot.index << 1 | usize::from(side == Side::Upstream)
-            }
+            Self::Waker => SPECIAL | 1 << 1,
+            Self::Watches => SPECIAL | 2 << 1,
+            Self::Signals => SPECIAL | 3 << 1,
+            Self::Mounts => SPECIAL | 4 << 1,
+            Self::Admin => SPECIAL | 5 << 1,
+            Self::AdminClient(slot) => ADMIN_CLIENT | slot.bits(),
+            Self::Connection(slot, side) => slot.bits() | usize::from(side == Side::Upstream),
         })
     }
 
@@ -59,18 +65,33 @@ impl Source {
         let Token(bits) = token;
         if bits & SPECIAL == 0 {
             let side = if bits & 1 == 1 { Side::Upstream } else { Side::Client };
-            let index = bits >> 1 & (MAXIMUM_SLOTS - 1);
-            let stamp = u32::try_from(bits >> STAMP_SHIFT).ok()?;
-            return Some(Self::Connection(Slot { index, stamp }, side));
+            return Some(Self::Connection(Slot::of(bits)?, side));
+        }
+        if bits & ADMIN_CLIENT == ADMIN_CLIENT {
+            return Some(Self::AdminClient(Slot::of(bits ^ ADMIN_CLIENT)?));
         }
         match bits ^ SPECIAL {
             0 => Some(Self::Listener),
-            1 => Some(Self::Waker),
-            2 => Some(Self::Watches),
-            3 => Some(Self::Signals),
-            4 => Some(Self::Mounts),
+            0b0010 => Some(Self::Waker),
+            0b0100 => Some(Self::Watches),
+            0b0110 => Some(Self::Signals),
+            0b1000 => Some(Self::Mounts),
+            0b1010 => Some(Self::Admin),
             _ => None,
         }
+    }
+}
+
+impl Slot {
+    /// Above the last bit of a token.
+    fn bits(self) -> usize {
+        (self.stamp as usize) << STAMP_SHIFT | self.index << 1
+    }
+
+    /// The slot in the lower bits of a token.
+    fn of(bits: usize) -> Option<Self> {
+        let stamp = u32::try_from(bits >> STAMP_SHIFT).ok()?;
+        Some(Self { index: bits >> 1 & (MAXIMUM_SLOTS - 1), stamp })
     }
 }
 
@@ -88,6 +109,9 @@ mod tests {
             Source::Watches,
             Source::Signals,
             Source::Mounts,
+            Source::Admin,
+            Source::AdminClient(edge),
+            Source::AdminClient(first),
             Source::Connection(edge, Side::Client),
             Source::Connection(edge, Side::Upstream),
             Source::Connection(first, Side::Client),
@@ -100,6 +124,6 @@ mod tests {
 
     #[test]
     fn a_token_nobody_made_is_nothing() {
-        assert_eq!(Source::of(Token(usize::MAX)), None);
+        assert_eq!(Source::of(Token(1 << 63 | 0b1100)), None);
     }
 }

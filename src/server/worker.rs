@@ -17,6 +17,7 @@ use super::settings::Settings;
 use super::shared::{Phase, Shared};
 use super::story;
 use super::table::Table;
+use super::tally::{self, Limit, Moved};
 use super::token::Source;
 use crate::config::limits;
 use crate::deadlines::Deadlines;
@@ -40,6 +41,10 @@ pub(crate) struct Worker {
     drain_until: Option<Instant>,
     /// Connections that were cut.
     cut: usize,
+    /// Bytes moved in this turn.
+    bytes: tally::Bytes,
+    /// What keeps clients in the backlog.
+    paused_by: Option<Limit>,
 }
 
 impl Worker {
@@ -62,6 +67,8 @@ impl Worker {
             control,
             drain_until: None,
             cut: 0,
+            bytes: tally::Bytes::default(),
+            paused_by: None,
         }
     }
 
@@ -79,7 +86,9 @@ impl Worker {
             self.turn_control(now)?;
             self.listen()?;
             self.accept(now);
+            self.note_limit(now);
             self.run_ready(now);
+            self.bytes.count(&self.shared.metrics);
             self.expire(now);
             if self.drained(now) {
                 return Ok(self.cut);
@@ -120,7 +129,13 @@ impl Worker {
                         enqueue(&mut self.ready, connection);
                     }
                 }
-                Some(source @ (Source::Watches | Source::Signals | Source::Mounts)) => {
+                Some(
+                    source @ (Source::Watches
+                    | Source::Signals
+                    | Source::Mounts
+                    | Source::Admin
+                    | Source::AdminClient(_)),
+                ) => {
                     if let Some(control) = &mut self.control {
                         control.wake(source);
                     }
@@ -161,6 +176,21 @@ impl Worker {
         self.shared.open() < limits.connections && self.connections.handshaking() < limits.handshakes
     }
 
+    /// Counts the limit that has begun to keep clients waiting, or has ceased to.
+    fn note_limit(&mut self, now: Instant) {
+        let limit = if self.listener.deadline().is_some() {
+            Some(Limit::Descriptors)
+        } else if !self.listener.is_ready(now) || self.has_room() {
+            None
+        } else if self.shared.open() < self.settings.limits.connections {
+            Some(Limit::Handshakes)
+        } else {
+            Some(Limit::Connections)
+        };
+        let before = std::mem::replace(&mut self.paused_by, limit);
+        tally::paused(&self.shared.metrics, before, limit);
+    }
+
     fn accept(&mut self, now: Instant) {
         for _ in 0..limits::ACCEPTS_PER_TURN {
             if !self.can_accept(now) {
@@ -192,7 +222,7 @@ impl Worker {
         match inserted {
             Ok(connection) => {
                 self.shared.admit();
-                self.shared.metrics.connections_accepted.inc();
+                tally::accepted(&self.shared.metrics);
                 set_timer(&mut self.deadlines, connection);
             }
             Err(error) => tracing::warn!(%error, "an accepted client can't be served"),
@@ -211,7 +241,9 @@ impl Worker {
                 upstreams: &self.settings.upstreams,
                 now,
             };
+            let before = Moved::by(&connection.relay);
             let progress = connection.run(limits::BYTES_PER_CONNECTION_AND_TURN, &mut around);
+            self.bytes.add(before, Moved::by(&connection.relay));
             let just_greeted = !connection.greeted && !connection.relay.handshaking();
             connection.greeted |= just_greeted;
             if progress == Progress::Unfinished {
@@ -219,6 +251,7 @@ impl Worker {
             }
             set_timer(&mut self.deadlines, connection);
             if just_greeted {
+                tally::greeted(&self.shared, connection, now);
                 self.connections.greeted();
             }
             if progress == Progress::Closed {
@@ -241,6 +274,7 @@ impl Worker {
         self.deadlines.clear(index);
         self.shared.dismiss();
         story::closed(&connection);
+        tally::closed(&self.shared.metrics, &connection);
         connection.let_go();
     }
 

@@ -26,6 +26,10 @@ const WRONG: &[(&str, &str, &str)] = &[
         "::1:8443",
         "has colons outside brackets; write ADDR:PORT, for example 127.0.0.1:8443, [::1]:8443 or :8443, and IPv6 as [::1]:PORT",
     ),
+    ("admin", "9090", "has no port; write ADDR:PORT, for example 127.0.0.1:8443, [::1]:8443 or :8443"),
+    ("admin", "unix:@x", "is an abstract socket, which nobody can be kept from; write unix:/path"),
+    ("admin", "unix:/run/", "is a directory; write the path of a file in it"),
+    ("ready-stale-limit", "5", "has no unit; write 5s for seconds"),
     ("upstream", "127.0.0.1:0", "has port 0, where nothing can listen; write 1 to 65535"),
     (
         "upstream",

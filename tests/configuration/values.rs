@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tlsidecar::config::{
-    CipherSuites, Command, Config, Demo, Doctor, ExpiredCertificate, Limits, Listen, Log, LogFormat,
-    LogLevel, MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
+    Admin, CipherSuites, Command, Config, Demo, Doctor, Endpoint, ExpiredCertificate, Limits, Listen, Log,
+    LogFormat, LogLevel, MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
 };
 
 use crate::{REQUIRED, parse, serve};
@@ -47,6 +47,7 @@ fn what_is_not_written_has_the_documented_defaults() {
         },
         limits: Limits { connections: None, handshakes: count(4096) },
         workers: Workers::Fixed(count(1)),
+        admin: Admin { endpoint: None, ready_stale_limit: Some(300 * SECOND) },
         log: Log { format: LogFormat::Text, level: LogLevel::Info },
     };
     assert_eq!(serve(&[]), Ok(expected));
@@ -71,10 +72,14 @@ fn every_value_reaches_its_field() {
         "--max-connections=7",
         "--max-handshakes=8",
         "--workers=AUTO",
+        "--admin=unix:run/admin.sock",
+        "--ready-stale-limit=0",
         "--log-format=JSON",
         "--log-level=trace",
     ])
     .unwrap();
+    assert_eq!(config.admin.endpoint, Some(Endpoint::Unix("/work/here/run/admin.sock".into())));
+    assert_eq!(config.admin.ready_stale_limit, None);
     assert_eq!(config.reload.interval, None);
     assert_eq!(config.reload.missing, MissingCertificate::Exit);
     assert_eq!(config.reload.expired, ExpiredCertificate::Serve);
@@ -154,6 +159,20 @@ fn upstream_addresses() {
         let config = serve(&[&format!("--upstream={text}")]).expect(text);
         assert_eq!(config.upstream, upstream);
         assert_eq!(config.upstream.to_string(), shown);
+    }
+}
+
+#[test]
+fn addresses_of_the_admin_endpoint() {
+    for (text, endpoint, shown) in [
+        ("127.0.0.1:0", Endpoint::Tcp(Listen("127.0.0.1:0".parse().unwrap())), "127.0.0.1:0"),
+        (":9090", Endpoint::Tcp(Listen("[::]:9090".parse().unwrap())), "[::]:9090"),
+        ("unix:/run/admin", Endpoint::Unix("/run/admin".into()), "unix:/run/admin"),
+        ("unix:admin", Endpoint::Unix("/work/here/admin".into()), "unix:/work/here/admin"),
+    ] {
+        let config = serve(&[&format!("--admin={text}")]).expect(text);
+        assert_eq!(config.admin.endpoint.as_ref().map(ToString::to_string).as_deref(), Some(shown));
+        assert_eq!(config.admin.endpoint, Some(endpoint));
     }
 }
 

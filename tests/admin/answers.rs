@@ -1,0 +1,89 @@
+//! What each question is answered, and what is no question.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+
+use crate::process::{Answer, Sidecar, until};
+
+#[test]
+fn a_process_without_a_certificate_lives_and_is_not_ready() {
+    let mut sidecar = Sidecar::start(&[]);
+    assert_eq!(sidecar.ask("/livez").code, "200");
+    let ready = sidecar.ask("/readyz");
+    assert_eq!(ready.code, "503");
+    assert!(ready.body.starts_with("no certificate: "), "{}", ready.body);
+    assert!(ready.body.contains("tls.crt"), "{}", ready.body);
+    let status = sidecar.status();
+    assert_eq!((&status["ready"], &status["sets"][0]["in_force"]), (&false.into(), &().into()));
+    sidecar.rotate();
+    let ready = sidecar.ask("/readyz");
+    assert_eq!((ready.code.as_str(), ready.body.as_str()), ("200", "ready\n"));
+}
+
+#[test]
+fn each_path_has_its_type_and_a_head_has_no_body() {
+    let sidecar = Sidecar::start(&[]);
+    for (path, content_type) in [
+        ("/livez", "text/plain; charset=utf-8"),
+        ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
+        ("/status?pretty", "application/json"),
+    ] {
+        let answer = sidecar.ask(path);
+        assert_eq!(answer.code, "200", "{path}");
+        assert!(answer.head.contains(&format!("\r\nContent-Type: {content_type}\r\n")), "{}", answer.head);
+        assert!(answer.head.contains(&format!("\r\nContent-Length: {}\r\n", answer.body.len())));
+        let head = sidecar.send(format!("HEAD {path} HTTP/1.1\r\n\r\n").as_bytes());
+        assert_eq!((head.code.as_str(), head.body.as_str()), ("200", ""), "{path}");
+    }
+    assert!(sidecar.ask("/").body.contains("/readyz"));
+}
+
+#[test]
+fn what_is_no_question_is_refused_and_counted() {
+    let sidecar = Sidecar::start(&[]);
+    let long = [b"GET /livez HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 200_000]].concat();
+    for (bytes, code) in [
+        (b"POST /livez HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello".as_slice(), "405"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "400"),
+        (b"GET /livez HTTP/3.0\r\n\r\n", "505"),
+        (b"GET /nowhere HTTP/1.1\r\n\r\n", "404"),
+        (b"GET /livez HTTP/1.0\r\n\r\nGET /metrics HTTP/1.0\r\n\r\n", "200"),
+        // Who is still sending gets the answer all the same, and no reset in its place.
+        (&long, "431"),
+    ] {
+        assert_eq!(sidecar.send(bytes).code, code);
+        assert_eq!(sidecar.metric(&format!("tlsidecar_admin_responses_total{{code=\"{code}\"}}")), Some(1.0));
+    }
+}
+
+#[test]
+fn a_client_may_send_byte_by_byte_and_may_end_its_direction() {
+    let sidecar = Sidecar::start(&[]);
+    let mut stream = sidecar.connect();
+    stream.set_nodelay(true).unwrap();
+    for byte in b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(Answer::read(&mut stream).unwrap().body, "alive\n");
+    let mut silent = sidecar.connect();
+    silent.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_unix_socket_is_for_owner_and_group_and_goes_with_the_process() {
+    let mut sidecar = Sidecar::start_at("unix:%/admin.sock", &[]);
+    let path = sidecar.folder.path().join("admin.sock");
+    assert_eq!(sidecar.admin, format!("unix:{}", path.display()));
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(Answer::read(&mut stream).unwrap().body, "alive\n");
+    sidecar.terminate();
+    assert_eq!(sidecar.ended(), Some(0));
+    until("the socket is gone", || (!path.exists()).then_some(()));
+}
