@@ -37,6 +37,7 @@ use crate::watch::Timing;
 use control::Control;
 use reload::Reload;
 use settings::Settings;
+pub use settings::policy;
 use shared::{Phase, Shared};
 use token::Source;
 use worker::Worker;
@@ -122,8 +123,9 @@ impl Server {
         let signals = Signals::take().map_err(Fault::new("signals"))?;
         let settings = Settings::new(config).map_err(Fault::new(format!("upstream {}", config.upstream)))?;
         let sockets = bind_all(config).map_err(Fault::new(format!("--listen {}", config.listen)))?;
-        let store =
-            Store::new(&settings::policy(config)).map_err(io::Error::other).map_err(Fault::new("TLS"))?;
+        let store = Store::new(&policy(&config.tls, config.reload.expired))
+            .map_err(io::Error::other)
+            .map_err(Fault::new("TLS"))?;
         Self::assemble(config, signals, settings, sockets, store).map_err(Fault::new("event loop"))
     }
 
