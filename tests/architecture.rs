@@ -60,7 +60,7 @@ const TABLE: &[Row] = &[
     // The shells.
     row("server", BELOW_SERVER, &["mio", "slab", "tracing"]),
     row("server::admin", BELOW_SERVER, &["httparse", "mio", "slab", "tracing"]),
-    row("demo", &[], &["humantime", "rcgen", "rustls", "rustls_pki_types"]),
+    row("demo", &[], &["humantime", "rcgen", "rustls", "rustls_pki_types", "x509_parser"]),
     row("demo::serving", &["config", "server"], &["tracing"]),
     row("doctor", &["certs", "config", "server", "sys", "watch"], &["serde", "serde_json"]),
 ];

@@ -18,9 +18,6 @@ use super::http::Message;
 
 /// The longest wait for the peer: to connect, and for each piece of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-const DER_SEQUENCE: u8 = 0x30;
-const DER_INTEGER: u8 = 0x02;
-const DER_VERSION: u8 = 0xa0;
 
 /// What connections have in common: whom they trust.
 #[derive(Clone, Debug)]
@@ -116,12 +113,9 @@ impl Session {
 
 /// The serial of the certificate `der`, written as [`Session::serial`] is; `None` if there is none.
 pub fn serial_of(der: &[u8]) -> Option<String> {
-    let (certificate, _) = element(der, DER_SEQUENCE)?;
-    let (signed, _) = element(certificate, DER_SEQUENCE)?;
-    let rest = element(signed, DER_VERSION).map_or(signed, |(_, rest)| rest);
-    let (serial, _) = element(rest, DER_INTEGER)?;
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
     // A zero byte in front only says that the number is not negative.
-    let number = match serial {
+    let number = match certificate.raw_serial() {
         [0, number @ ..] if !number.is_empty() => number,
         number => number,
     };
@@ -140,22 +134,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02X}");
         text
     })
-}
-
-/// Splits a DER element of type `tag` at the front of `input` into its content and what follows it.
-fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&found, rest) = input.split_first()?;
-    let (&short, mut rest) = rest.split_first()?;
-    let mut length = usize::from(short);
-    if short & 0x80 != 0 {
-        let (long, after) = rest.split_at_checked(usize::from(short & 0x7f))?;
-        if long.len() > size_of::<u32>() {
-            return None;
-        }
-        length = long.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
-        rest = after;
-    }
-    (found == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
 #[cfg(test)]
