@@ -3,7 +3,8 @@
 use tlsidecar::relay::{BUFFER_BYTES, BUFFERS_MAXIMUM, Pool, Side, Step, Transparent};
 
 use super::peer::{Client, connected, pattern, server_config, settle, world};
-use super::world::{Dial, LIMITS, Socket, World, start};
+use super::socket::Socket;
+use super::world::{Dial, LIMITS, World, start};
 
 fn small() -> World<Transparent> {
     let mut world = World::new(Transparent::new(), LIMITS, Pool::new(4, 4), start());
