@@ -228,7 +228,7 @@ impl<P: Port> Relay<P> {
 
     pub(super) fn enter(&mut self, stage: Stage, now: Instant) {
         if self.stage != stage {
-            self.entered = now;
+            self.clock.entered = now;
             self.stage = stage;
         }
     }

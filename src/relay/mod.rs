@@ -70,7 +70,7 @@ use half::{End, Half, Sink, Source};
 pub use port::{Fault, FaultKind, Opened, Port};
 pub use reason::{CloseReason, Ending, Party};
 pub use stage::{CLOSING_TIMEOUT, LINGER_TIMEOUT, Limits, REST};
-use stage::{Clock, Dial, Stage};
+use stage::{Clock, Dial, Stage, Timeouts};
 pub use step::{Failure, Outcome, Readiness, Side, Step};
 pub use tls::{Session, Tls};
 pub use transparent::Transparent;
@@ -95,10 +95,8 @@ pub struct Relay<P> {
     up: Half,
     down: Half,
     stage: Stage,
-    limits: Limits,
-    /// When the connection and its stage began.
-    born: Instant,
-    entered: Instant,
+    timeouts: Timeouts,
+    clock: Clock,
     /// Why it is ending, if that is known already. The first to blame stays to blame.
     verdict: Option<CloseReason>,
     /// The side that was read last: the other goes first, so that a flood one way never starves the other.
@@ -113,12 +111,11 @@ impl<P: Port> Relay<P> {
     pub fn new(port: P, limits: Limits, now: Instant) -> Self {
         Self {
             port,
-            up: Half::new(Side::Client, Source::Open, Sink::Absent, now),
-            down: Half::new(Side::Upstream, Source::Absent, Sink::Open, now),
+            up: Half::new(Side::Client, Source::Open, Sink::Absent),
+            down: Half::new(Side::Upstream, Source::Absent, Sink::Open),
             stage: Stage::Handshaking,
-            limits,
-            born: now,
-            entered: now,
+            timeouts: Timeouts::from(limits),
+            clock: Clock { born: now, entered: now, moved: now },
             verdict: None,
             last_read: Side::Upstream,
             client: Traffic::default(),
@@ -180,10 +177,9 @@ impl<P: Port> Relay<P> {
     /// outcomes may bring it nearer: ask when a connection's turn is over.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let clock = self.clock();
         [
-            self.stage_deadline(clock),
-            self.stage.age_deadline(&self.limits, clock),
+            self.stage_deadline(),
+            self.stage.age_deadline(&self.timeouts, self.clock),
             self.up.settling_at(),
             self.down.settling_at(),
         ]
@@ -196,11 +192,10 @@ impl<P: Port> Relay<P> {
     pub fn expire(&mut self, pool: &mut Pool, now: Instant) {
         self.up.expire_settling(now);
         self.down.expire_settling(now);
-        let clock = self.clock();
         let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
-        if passed(self.stage_deadline(clock)) {
+        if passed(self.stage_deadline()) {
             self.expire_stage(pool, now);
-        } else if passed(self.stage.age_deadline(&self.limits, clock)) {
+        } else if passed(self.stage.age_deadline(&self.timeouts, self.clock)) {
             self.stop(CloseReason::MaximumAge, pool, now);
         }
     }
@@ -304,20 +299,14 @@ impl<P: Port> Relay<P> {
     }
 
     /// An open connection whose end is in sight, but stuck, lasts no longer than a half-closed one.
-    fn stage_deadline(&self, clock: Clock) -> Option<Instant> {
+    fn stage_deadline(&self) -> Option<Instant> {
         let ending = self.stage == Stage::Open && self.nears_end();
         let stage = if ending { &Stage::Ending } else { &self.stage };
-        stage.deadline(&self.limits, clock)
-    }
-
-    fn clock(&self) -> Clock {
-        let moved = self.up.moved_at.max(self.down.moved_at);
-        Clock { born: self.born, entered: self.entered, moved }
+        stage.deadline(&self.timeouts, self.clock)
     }
 
     /// Whether ending the connection now would cut nothing short, as far as bytes tell.
     fn at_rest(&self, now: Instant) -> bool {
-        let moved = self.up.moved_at.max(self.down.moved_at);
-        self.quiet() && now.saturating_duration_since(moved) >= REST
+        self.quiet() && now.saturating_duration_since(self.clock.moved) >= REST
     }
 }

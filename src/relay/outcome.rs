@@ -66,7 +66,7 @@ impl<P: Port> Relay<P> {
                 half.input.buffer(pool).fill(count);
                 half.was_read(count, space);
                 if half.delivers() {
-                    half.moved_at = now;
+                    self.clock.moved = now;
                 }
                 match side {
                     Side::Client => {
@@ -91,7 +91,7 @@ impl<P: Port> Relay<P> {
         match outcome {
             Outcome::Moved(count) if count <= half.output.filled().len() => {
                 half.was_written(count);
-                half.moved_at = now;
+                self.clock.moved = now;
                 match side {
                     Side::Client => self.client.written += count as u64,
                     Side::Upstream => self.upstream.written += count as u64,
