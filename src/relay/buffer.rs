@@ -110,21 +110,22 @@ impl Buffer {
     }
 }
 
-/// A place for a buffer, with one in it while there are bytes to hold.
+/// A place for a buffer, with one in it while there are bytes to hold. A connection has several that are mostly
+/// empty, hence the box.
 #[derive(Debug, Default)]
-pub(super) struct Slot(Option<Buffer>);
+pub(super) struct Slot(Option<Box<Buffer>>);
 
 impl Slot {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(Buffer::is_empty)
+        self.0.as_ref().is_none_or(|buffer| buffer.is_empty())
     }
 
     pub(super) fn filled(&self) -> &[u8] {
-        self.0.as_ref().map(Buffer::filled).unwrap_or_default()
+        self.0.as_ref().map(|buffer| buffer.filled()).unwrap_or_default()
     }
 
     pub(super) fn filled_mut(&mut self) -> &mut [u8] {
-        self.0.as_mut().map(Buffer::filled_mut).unwrap_or_default()
+        self.0.as_mut().map(|buffer| buffer.filled_mut()).unwrap_or_default()
     }
 
     /// Whether it holds as many bytes as its buffer can.
@@ -161,7 +162,8 @@ impl Slot {
 /// A worker's stock of buffers.
 #[derive(Debug)]
 pub struct Pool {
-    free: Vec<Buffer>,
+    #[expect(clippy::vec_box, reason = "a buffer is lent in its box")]
+    free: Vec<Box<Buffer>>,
     buffer_bytes: usize,
     free_maximum: usize,
     lent: usize,
@@ -198,13 +200,13 @@ impl Pool {
     }
 
     /// An empty buffer.
-    pub fn take(&mut self) -> Buffer {
+    pub fn take(&mut self) -> Box<Buffer> {
         self.lent += 1;
-        self.free.pop().unwrap_or_else(|| Buffer::new(self.buffer_bytes))
+        self.free.pop().unwrap_or_else(|| Box::new(Buffer::new(self.buffer_bytes)))
     }
 
     /// Takes a buffer back. One that had to grow is not kept, nor is one too many.
-    pub fn put(&mut self, mut buffer: Buffer) {
+    pub fn put(&mut self, mut buffer: Box<Buffer>) {
         debug_assert!(self.lent > 0, "a buffer came back that was not lent");
         self.lent = self.lent.saturating_sub(1);
         if buffer.capacity() == self.buffer_bytes && self.free.len() < self.free_maximum {

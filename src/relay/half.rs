@@ -101,15 +101,13 @@ pub(super) struct Half {
     pub(super) input: Slot,
     /// Bytes to be written.
     pub(super) output: Slot,
-    /// When a byte that counts last moved.
-    pub(super) moved_at: Instant,
     readable: Readable,
     writable: Writable,
     settling: Settling,
 }
 
 impl Half {
-    pub(super) fn new(from: Side, source: Source, sink: Sink, now: Instant) -> Self {
+    pub(super) fn new(from: Side, source: Source, sink: Sink) -> Self {
         let writable = if sink == Sink::Open { Writable::Ready } else { Writable::Waiting };
         Self {
             from,
@@ -117,7 +115,6 @@ impl Half {
             sink,
             input: Slot::default(),
             output: Slot::default(),
-            moved_at: now,
             readable: Readable::Waiting,
             writable,
             settling: Settling::Now,

@@ -1,15 +1,15 @@
 //! Bytes between two sockets: what to do next, and why a connection ended.
 //!
-//! A [`Relay`] is a pure machine. It offers a [`Step`], the shell performs it and reports the [`Outcome`]; the shell
+//! A `Relay` is a pure machine. It offers a `Step`, the shell performs it and reports the `Outcome`; the shell
 //! tells of wake-ups and of time. The relay never sees a socket, a clock or a metric, and only `tls.rs` names TLS'
 //! library. Shown by `tests/sim/relay`: every history at small scope, seeded runs against a real TLS client, and a
 //! named test for each trap known of this kind of loop.
 //!
 //! # Two halves
 //!
-//! A relay is two [`half::Half`]s, *up* (client to upstream) and *down* (upstream to client), each with a source,
+//! A relay is two `half::Half`s, *up* (client to upstream) and *down* (upstream to client), each with a source,
 //! an input, an output and a sink. Bytes are read only while the output is empty, so a reader that does not keep up
-//! stops the writer at the other end and [`BUFFERS_MAXIMUM`] is all the memory it can pin.
+//! stops the writer at the other end and `BUFFERS_MAXIMUM` is all the memory it can pin.
 //!
 //! The end of a source travels behind its bytes:
 //!
@@ -23,17 +23,37 @@
 //!
 //! # The stages
 //!
-//! | stage       | client sends bytes | client ends           | client resets         | TLS fault            | upstream connects | upstream fails to connect, is late | upstream ends | upstream resets | deadline passes     |
-//! |-------------|--------------------|-----------------------|-----------------------|----------------------|-------------------|------------------------------------|---------------|-----------------|---------------------|
-//! | Handshaking | open; Dialing once it has ended | Closed (left, probe) | Closed (left, probe) | alert; Closing | -               | -                                  | -             | -               | Closed              |
-//! | Dialing     | held back          | remembered            | Closed, or remembered while bytes are held | alert; Closing | Open, Ending | close_notify; Closing     | -             | -               | close_notify; Closing |
-//! | Open        | relayed            | Ending                | deliver, reset; Closing | alert; Closing     | -                 | -                                  | Ending        | deliver, reset; Closing | idle: at rest close_notify and FIN, else reset |
-//! | Ending      | relayed or dropped | Closed when delivered | deliver, reset; Closing, Ending after close_notify | alert; Closing | -  | -                         | Closed when delivered | deliver, reset; Closing | reset; Closed |
-//! | Closing     | dropped            | remembered            | its sink breaks       | ignored              | -                 | -                                  | remembered    | its sink breaks | reset; Closed       |
-//! | Lingering   | dropped            | Closed                | Closed                | ignored              | -                 | -                                  | Closed        | Closed          | Closed              |
-//! | Closed      | -                  | -                     | -                     | -                    | -                 | -                                  | -             | -               | -                   |
+//! | what happens           | Handshaking | Dialing | Open   | Ending | Closing | Lingering |
+//! |------------------------|-------------|---------|--------|--------|---------|-----------|
+//! | client sends bytes     | shake       | hold    | relay  | relay  | drop    | drop      |
+//! | client's source ends   | leave       | note    | pass   | pass   | note    | finish    |
+//! | client resets          | leave       | note    | abort  | abort  | break   | finish    |
+//! | client's TLS at fault  | alert       | alert   | alert  | alert  | alert   | drop      |
+//! | write to client fails  | leave       | break   | break  | break  | break   | -         |
+//! | upstream connects      | -           | begin   | -      | -      | -       | -         |
+//! | dial fails             | -           | decline | -      | -      | -       | -         |
+//! | upstream sends bytes   | -           | -       | relay  | relay  | drop    | drop      |
+//! | upstream's source ends | -           | -       | pass   | pass   | note    | finish    |
+//! | upstream resets        | -           | -       | abort  | abort  | break   | finish    |
+//! | write to upstream fails| -           | -       | break  | break  | break   | -         |
+//! | both sinks are over    | -           | -       | finish | finish | finish  | finish    |
+//! | its timer fires        | expire      | decline | rest   | cut    | finish  | finish    |
+//! | stop, maximum age      | expire      | decline | rest   | rest   | -       | -         |
+//!
+//! - *shake*: open it, answer it; Dialing once the handshake has ended. *hold*: open it, keep it until there is an
+//!   upstream. *relay*: open or seal it and write it, or drop it if its sink is broken. *drop*: read and forget it.
+//! - *begin*: Open (Ending, if an end was noted). *decline*: close_notify to the client; Closing.
+//! - *note*: remember the end for later; a cut with nothing left to deliver is the end of a dial. *pass*: pass the
+//!   end on behind its bytes; Ending. *abort*: deliver the bytes before it, then reset the other side; Closing, or
+//!   Ending if close_notify had come before the reset. *break*: the sink is broken; Ending, or the same stage.
+//! - *alert*: the alert to the client, the bytes before the fault and then a reset to the upstream; Closing.
+//! - *rest*: as if both peers had ended, if nothing moves (then Closing); else *cut*: reset both; Closed.
+//! - *leave*, *expire*: Closed. *finish*: Lingering while a peer that got everything may still send, then Closed.
+//!
+//! Closed offers no step and waits for nothing. An outcome that does not fit its step is our bug and closes too.
 
 mod buffer;
+mod ends;
 mod half;
 mod outcome;
 mod port;
@@ -50,7 +70,7 @@ use half::{End, Half, Sink, Source};
 pub use port::{Fault, FaultKind, Opened, Port};
 pub use reason::{CloseReason, Ending, Party};
 pub use stage::{CLOSING_TIMEOUT, LINGER_TIMEOUT, Limits, REST};
-use stage::{Clock, Dial, Stage};
+use stage::{Clock, Dial, Stage, Timeouts};
 pub use step::{Failure, Outcome, Readiness, Side, Step};
 pub use tls::{Session, Tls};
 pub use transparent::Transparent;
@@ -75,10 +95,8 @@ pub struct Relay<P> {
     up: Half,
     down: Half,
     stage: Stage,
-    limits: Limits,
-    /// When the connection and its stage began.
-    born: Instant,
-    entered: Instant,
+    timeouts: Timeouts,
+    clock: Clock,
     /// Why it is ending, if that is known already. The first to blame stays to blame.
     verdict: Option<CloseReason>,
     /// The side that was read last: the other goes first, so that a flood one way never starves the other.
@@ -93,12 +111,11 @@ impl<P: Port> Relay<P> {
     pub fn new(port: P, limits: Limits, now: Instant) -> Self {
         Self {
             port,
-            up: Half::new(Side::Client, Source::Open, Sink::Absent, now),
-            down: Half::new(Side::Upstream, Source::Absent, Sink::Open, now),
+            up: Half::new(Side::Client, Source::Open, Sink::Absent),
+            down: Half::new(Side::Upstream, Source::Absent, Sink::Open),
             stage: Stage::Handshaking,
-            limits,
-            born: now,
-            entered: now,
+            timeouts: Timeouts::from(limits),
+            clock: Clock { born: now, entered: now, moved: now },
             verdict: None,
             last_read: Side::Upstream,
             client: Traffic::default(),
@@ -160,10 +177,9 @@ impl<P: Port> Relay<P> {
     /// outcomes may bring it nearer: ask when a connection's turn is over.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let clock = self.clock();
         [
-            self.stage_deadline(clock),
-            self.stage.age_deadline(&self.limits, clock),
+            self.stage_deadline(),
+            self.stage.age_deadline(&self.timeouts, self.clock),
             self.up.settling_at(),
             self.down.settling_at(),
         ]
@@ -176,11 +192,10 @@ impl<P: Port> Relay<P> {
     pub fn expire(&mut self, pool: &mut Pool, now: Instant) {
         self.up.expire_settling(now);
         self.down.expire_settling(now);
-        let clock = self.clock();
         let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
-        if passed(self.stage_deadline(clock)) {
+        if passed(self.stage_deadline()) {
             self.expire_stage(pool, now);
-        } else if passed(self.stage.age_deadline(&self.limits, clock)) {
+        } else if passed(self.stage.age_deadline(&self.timeouts, self.clock)) {
             self.stop(CloseReason::MaximumAge, pool, now);
         }
     }
@@ -284,20 +299,14 @@ impl<P: Port> Relay<P> {
     }
 
     /// An open connection whose end is in sight, but stuck, lasts no longer than a half-closed one.
-    fn stage_deadline(&self, clock: Clock) -> Option<Instant> {
+    fn stage_deadline(&self) -> Option<Instant> {
         let ending = self.stage == Stage::Open && self.nears_end();
         let stage = if ending { &Stage::Ending } else { &self.stage };
-        stage.deadline(&self.limits, clock)
-    }
-
-    fn clock(&self) -> Clock {
-        let moved = self.up.moved_at.max(self.down.moved_at);
-        Clock { born: self.born, entered: self.entered, moved }
+        stage.deadline(&self.timeouts, self.clock)
     }
 
     /// Whether ending the connection now would cut nothing short, as far as bytes tell.
     fn at_rest(&self, now: Instant) -> bool {
-        let moved = self.up.moved_at.max(self.down.moved_at);
-        self.quiet() && now.saturating_duration_since(moved) >= REST
+        self.quiet() && now.saturating_duration_since(self.clock.moved) >= REST
     }
 }

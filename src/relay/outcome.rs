@@ -1,4 +1,4 @@
-//! What a relay makes of each step's outcome: the cells of the state table.
+//! What a relay makes of each step's outcome, as long as nothing ends.
 //!
 //! Knows what `mod.rs` knows. Shown by the same tests.
 
@@ -66,7 +66,7 @@ impl<P: Port> Relay<P> {
                 half.input.buffer(pool).fill(count);
                 half.was_read(count, space);
                 if half.delivers() {
-                    half.moved_at = now;
+                    self.clock.moved = now;
                 }
                 match side {
                     Side::Client => {
@@ -91,7 +91,7 @@ impl<P: Port> Relay<P> {
         match outcome {
             Outcome::Moved(count) if count <= half.output.filled().len() => {
                 half.was_written(count);
-                half.moved_at = now;
+                self.clock.moved = now;
                 match side {
                     Side::Client => self.client.written += count as u64,
                     Side::Upstream => self.upstream.written += count as u64,
@@ -176,226 +176,6 @@ impl<P: Port> Relay<P> {
         self.down.input.drop_bytes(pool);
         if let Err(fault) = sealed {
             self.cut(CloseReason::ClientFault(Box::new(fault)), pool);
-        }
-    }
-
-    /// A read returned zero.
-    fn source_ended(&mut self, side: Side, pool: &mut Pool, now: Instant) {
-        if self.stage == Stage::Handshaking {
-            self.leave_handshake(pool);
-            return;
-        }
-        let half = self.half_from_mut(side);
-        half.input.drop_bytes(pool);
-        match (half.source, side) {
-            (Source::Watched(end), _) => half.source = Source::Ended(end),
-            (Source::Open, Side::Client) => half.source = Source::Ended(End::Torn),
-            (Source::Open, Side::Upstream) => half.source = Source::Ended(End::Clean),
-            (Source::Doomed, _) => self.source_broke(side, pool, now),
-            (Source::Absent | Source::Ended(_), _) => self.bug("an end after the end", pool),
-        }
-    }
-
-    /// A read failed: the socket is of no use in either direction.
-    fn source_broke(&mut self, side: Side, pool: &mut Pool, now: Instant) {
-        if self.stage == Stage::Handshaking {
-            self.leave_handshake(pool);
-            return;
-        }
-        let lost = !self.half_from(side.other()).output.is_empty();
-        self.half_from_mut(side.other()).break_sink(pool);
-        let half = self.half_from_mut(side);
-        half.input.drop_bytes(pool);
-        let known = half.source.end();
-        half.source = Source::Ended(known.unwrap_or(End::Cut));
-        if known.is_none() || (lost && side == Side::Client) {
-            self.blame(match side {
-                Side::Client => CloseReason::ClientReset,
-                Side::Upstream => CloseReason::UpstreamReset,
-            });
-        }
-        if known.is_none() && !matches!(self.stage, Stage::Dialing(_)) {
-            self.enter(Stage::Closing, now);
-        }
-    }
-
-    /// A write failed. What the same peer sent before is still worth reading.
-    fn sink_broke(&mut self, side: Side, failure: Failure, pool: &mut Pool) {
-        if self.stage == Stage::Handshaking {
-            self.leave_handshake(pool);
-            return;
-        }
-        let half = self.half_from_mut(side.other());
-        let only_end_lost = half.sink == Sink::Told;
-        half.break_sink(pool);
-        self.source_follows_sink(side, failure);
-        match side {
-            // A client that had said and got everything may well be gone before it is told so.
-            Side::Client if only_end_lost && self.up.source.end() == Some(End::Clean) => {}
-            Side::Client => self.blame(CloseReason::ClientReset),
-            Side::Upstream => self.blame(CloseReason::UpstreamStoppedReading),
-        }
-    }
-
-    /// A failed call took the socket's error with it, so that a later read would show a mere end. Only a broken pipe
-    /// leaves the other direction as it was.
-    fn source_follows_sink(&mut self, side: Side, failure: Failure) {
-        let half = self.half_from_mut(side);
-        match failure {
-            Failure::BrokenPipe => half.read_on(),
-            Failure::Refused
-            | Failure::Unreachable
-            | Failure::Reset
-            | Failure::TimedOut
-            | Failure::Exhausted
-            | Failure::Other => half.doom_source(),
-        }
-    }
-
-    fn leave_handshake(&mut self, pool: &mut Pool) {
-        let silent = self.client.read == 0;
-        self.close(if silent { CloseReason::ClientProbe } else { CloseReason::ClientLeft }, pool);
-    }
-
-    /// The client's bytes were at fault. An alert that says so may be among the replies already.
-    fn client_fault(&mut self, fault: Fault, pool: &mut Pool, now: Instant) {
-        self.blame(CloseReason::ClientFault(Box::new(fault)));
-        self.up.input.drop_bytes(pool);
-        self.up.source = Source::Watched(End::Cut);
-        if self.up.sink == Sink::Absent {
-            self.up.break_sink(pool);
-        }
-        if self.down.source.end() != Some(End::Cut) {
-            self.down.source = match self.down.source {
-                Source::Absent | Source::Ended(_) => Source::Ended(End::Clean),
-                Source::Open | Source::Doomed | Source::Watched(_) => Source::Watched(End::Clean),
-            };
-            if self.down.sink == Sink::Open {
-                self.down.sink = Sink::Told;
-            }
-        }
-        self.enter(Stage::Closing, now);
-    }
-
-    /// There will be no upstream: the client is told by close_notify.
-    pub(super) fn give_up_dialing(&mut self, reason: CloseReason, pool: &mut Pool, now: Instant) {
-        self.blame(reason);
-        self.up.break_sink(pool);
-        self.down.source = Source::Ended(End::Clean);
-        self.enter(Stage::Closing, now);
-        self.advance(pool, now);
-    }
-
-    /// Ends both directions as if both peers had.
-    pub(super) fn part(&mut self, reason: CloseReason, pool: &mut Pool, now: Instant) {
-        self.blame(reason);
-        for half in [&mut self.up, &mut self.down] {
-            if half.source.end().is_none() {
-                half.source = Source::Watched(End::Clean);
-            }
-        }
-        self.enter(Stage::Closing, now);
-        self.advance(pool, now);
-    }
-
-    /// The stage has lasted too long.
-    pub(super) fn expire_stage(&mut self, pool: &mut Pool, now: Instant) {
-        match self.stage {
-            Stage::Handshaking => self.close(CloseReason::HandshakeTimeout, pool),
-            Stage::Dialing(_) => self.give_up_dialing(CloseReason::UpstreamConnectTimeout, pool, now),
-            Stage::Open if self.nears_end() => self.cut(CloseReason::HalfCloseTimeout, pool),
-            Stage::Open if self.quiet() => self.part(CloseReason::IdleTimeout, pool, now),
-            Stage::Open => self.cut(CloseReason::IdleTimeout, pool),
-            Stage::Ending => self.cut(CloseReason::HalfCloseTimeout, pool),
-            Stage::Closing | Stage::Lingering => self.finish(pool),
-            Stage::Closed(_) => {}
-        }
-    }
-
-    /// Follows up on whatever has changed: ends are passed on, buffers given back, the stage moves on.
-    pub(super) fn advance(&mut self, pool: &mut Pool, now: Instant) {
-        if self.closed().is_some() {
-            return;
-        }
-        let never_dialed = self.up.sink == Sink::Absent;
-        if never_dialed && self.up.source == Source::Ended(End::Cut) && self.up.output.is_empty() {
-            self.finish(pool);
-            return;
-        }
-        if self.up.may_tell() {
-            self.up.sink = Sink::Told;
-        }
-        if self.down.may_tell() {
-            self.down.sink = Sink::Told;
-            let unopened = self.up.input.filled_mut();
-            if let Err(fault) = self.port.close(self.down.output.buffer(pool), unopened) {
-                self.cut(CloseReason::ClientFault(Box::new(fault)), pool);
-                return;
-            }
-        }
-        self.up.tidy(pool);
-        self.down.tidy(pool);
-        if self.up.is_over() && self.down.is_over() {
-            if self.lingers() {
-                self.enter(Stage::Lingering, now);
-            } else {
-                self.finish(pool);
-            }
-        } else if self.stage == Stage::Open && self.has_end() {
-            self.enter(Stage::Ending, now);
-        }
-    }
-
-    /// Whether an end waits in a socket behind bytes that the other side does not take.
-    pub(super) fn nears_end(&self) -> bool {
-        self.up.nears_end() || self.down.nears_end()
-    }
-
-    /// Whether either direction has ended or broken.
-    fn has_end(&self) -> bool {
-        [&self.up, &self.down].into_iter().any(|half| half.source.end().is_some() || half.is_over())
-    }
-
-    /// Whether a peer that got all we had for it may still be sending, and would lose it to a reset if we closed.
-    fn lingers(&self) -> bool {
-        let client = self.down.sink == Sink::Shut
-            && matches!(self.up.source, Source::Open | Source::Watched(End::Cut));
-        let upstream =
-            self.up.sink == Sink::Shut && self.down.sink == Sink::Broken && self.down.source == Source::Open;
-        client || upstream
-    }
-
-    /// Closes for the reason that is known, or because the work is done.
-    fn finish(&mut self, pool: &mut Pool) {
-        let torn = self.up.source.end() == Some(End::Torn);
-        let done = if torn { CloseReason::ClientTorn } else { CloseReason::Finished };
-        let reason = self.verdict.take().unwrap_or(done);
-        self.close(reason, pool);
-    }
-
-    pub(super) fn close(&mut self, reason: CloseReason, pool: &mut Pool) {
-        self.up.drop_bytes(pool);
-        self.down.drop_bytes(pool);
-        self.stage = Stage::Closed(reason);
-    }
-
-    fn bug(&mut self, what: &'static str, pool: &mut Pool) {
-        debug_assert!(false, "{what}");
-        self.close(CloseReason::Bug(what), pool);
-    }
-
-    pub(super) fn blame(&mut self, reason: CloseReason) {
-        let refines =
-            self.verdict == Some(CloseReason::UpstreamStoppedReading) && reason == CloseReason::UpstreamReset;
-        if self.verdict.is_none() || refines {
-            self.verdict = Some(reason);
-        }
-    }
-
-    pub(super) fn enter(&mut self, stage: Stage, now: Instant) {
-        if self.stage != stage {
-            self.entered = now;
-            self.stage = stage;
         }
     }
 }

@@ -16,7 +16,7 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection is at rest, so that ending it cuts nothing short, when no byte moved for so long.
 pub const REST: Duration = Duration::from_secs(1);
 
-/// How long each phase of a connection may take.
+/// How long each phase of a connection may take, to the millisecond; 49 days and more are for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// From the start to the end of the handshake.
@@ -29,6 +29,48 @@ pub struct Limits {
     pub half_close_timeout: Duration,
     /// From the start to the end of the connection. None: for ever.
     pub maximum_age: Option<Duration>,
+}
+
+/// [`Limits`] as a connection keeps them: in milliseconds, as there are many connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeouts {
+    handshake: Span,
+    connect: Span,
+    idle: Span,
+    half_close: Span,
+    age: Span,
+}
+
+impl From<Limits> for Timeouts {
+    fn from(limits: Limits) -> Self {
+        Self {
+            handshake: Span::from(Some(limits.handshake_timeout)),
+            connect: Span::from(Some(limits.connect_timeout)),
+            idle: Span::from(limits.idle_timeout),
+            half_close: Span::from(Some(limits.half_close_timeout)),
+            age: Span::from(limits.maximum_age),
+        }
+    }
+}
+
+/// Milliseconds, the largest number standing for eternity.
+#[derive(Debug, Clone, Copy)]
+struct Span(u32);
+
+impl From<Option<Duration>> for Span {
+    fn from(duration: Option<Duration>) -> Self {
+        let millis = duration.and_then(|duration| u32::try_from(duration.as_millis()).ok());
+        Self(millis.unwrap_or(u32::MAX))
+    }
+}
+
+impl Span {
+    fn after(self, begin: Instant) -> Option<Instant> {
+        match self.0 {
+            u32::MAX => None,
+            millis => begin.checked_add(Duration::from_millis(millis.into())),
+        }
+    }
 }
 
 /// Where a connection stands.
@@ -72,13 +114,13 @@ pub(super) struct Clock {
 
 impl Stage {
     /// When the stage has lasted too long.
-    pub(super) fn deadline(&self, limits: &Limits, clock: Clock) -> Option<Instant> {
+    pub(super) fn deadline(&self, timeouts: &Timeouts, clock: Clock) -> Option<Instant> {
         let quiet_since = clock.entered.max(clock.moved);
         match self {
-            Self::Handshaking => clock.born.checked_add(limits.handshake_timeout),
-            Self::Dialing(_) => clock.entered.checked_add(limits.connect_timeout),
-            Self::Open => limits.idle_timeout.and_then(|idle| quiet_since.checked_add(idle)),
-            Self::Ending => quiet_since.checked_add(limits.half_close_timeout),
+            Self::Handshaking => timeouts.handshake.after(clock.born),
+            Self::Dialing(_) => timeouts.connect.after(clock.entered),
+            Self::Open => timeouts.idle.after(quiet_since),
+            Self::Ending => timeouts.half_close.after(quiet_since),
             Self::Closing => quiet_since.checked_add(CLOSING_TIMEOUT),
             Self::Lingering => clock.entered.checked_add(LINGER_TIMEOUT),
             Self::Closed(_) => None,
@@ -86,11 +128,9 @@ impl Stage {
     }
 
     /// When the connection has lasted too long, in those stages that an age can end.
-    pub(super) fn age_deadline(&self, limits: &Limits, clock: Clock) -> Option<Instant> {
+    pub(super) fn age_deadline(&self, timeouts: &Timeouts, clock: Clock) -> Option<Instant> {
         match self {
-            Self::Dialing(_) | Self::Open | Self::Ending => {
-                limits.maximum_age.and_then(|age| clock.born.checked_add(age))
-            }
+            Self::Dialing(_) | Self::Open | Self::Ending => timeouts.age.after(clock.born),
             Self::Handshaking | Self::Closing | Self::Lingering | Self::Closed(_) => None,
         }
     }

@@ -3,7 +3,8 @@
 use tlsidecar::relay::{Ending, Failure, Side, Step};
 
 use super::peer::{Client, connected, connected_by, pattern, server_config, settle, world};
-use super::world::{Dial, Socket};
+use super::socket::Socket;
+use super::world::Dial;
 
 #[test]
 fn a_client_that_has_said_all_still_gets_the_whole_reply() {

@@ -6,262 +6,14 @@
 
 use std::time::Instant;
 
-use tlsidecar::relay::{Ending, Failure, Pool, Side, Transparent};
+use tlsidecar::relay::{CLOSING_TIMEOUT, Ending, Pool, Side, Transparent};
 
+use super::scenarios::Item::{self, Bytes, Fin, Reset};
+use super::scenarios::{SCENARIOS, Scenario};
+use super::socket::Socket;
 use super::world::{Dial, LIMITS, World, start};
 
-/// What a peer does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Item {
-    Bytes(&'static [u8]),
-    Fin,
-    Reset,
-}
-use Item::{Bytes, Fin, Reset};
-
-#[derive(Debug, Clone, Copy)]
-struct Scenario {
-    name: &'static str,
-    client: &'static [Item],
-    upstream: &'static [Item],
-    dial: [Dial; 2],
-    /// How many bytes each socket queues before it blocks.
-    client_capacity: usize,
-    upstream_capacity: usize,
-    /// Whether the upstream's socket takes no bytes, though its peer lives.
-    refuses: bool,
-    reasons: &'static [&'static str],
-    preemptions: usize,
-}
-
-const USUAL: Scenario = Scenario {
-    name: "",
-    client: &[],
-    upstream: &[],
-    dial: [Dial::Accepts, Dial::Accepts],
-    client_capacity: 3,
-    upstream_capacity: 3,
-    refuses: false,
-    reasons: &["finished"],
-    preemptions: 1,
-};
-const SLOW_DIAL: [Dial; 2] = [Dial::Waits, Dial::Accepts];
-
-const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "request and reply",
-        client: &[Bytes(b"H"), Bytes(b"ab"), Bytes(b"."), Fin],
-        upstream: &[Bytes(b"xy"), Fin],
-        ..USUAL
-    },
-    Scenario {
-        name: "all in one segment",
-        client: &[Bytes(b"Habc."), Fin],
-        upstream: &[Bytes(b"xyz"), Fin],
-        dial: SLOW_DIAL,
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "sockets of one byte",
-        client: &[Bytes(b"Habc."), Fin],
-        upstream: &[Bytes(b"xyz"), Fin],
-        client_capacity: 1,
-        upstream_capacity: 1,
-        preemptions: 0,
-        ..USUAL
-    },
-    Scenario {
-        name: "records that come in pieces",
-        client: &[Bytes(b"H_"), Bytes(b"a_"), Bytes(b"b."), Fin],
-        upstream: &[Bytes(b"x"), Fin],
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream speaks first and stays open for the client's end",
-        client: &[Bytes(b"H"), Bytes(b"abcd."), Fin],
-        upstream: &[Bytes(b"xyz"), Fin],
-        dial: SLOW_DIAL,
-        client_capacity: 2,
-        preemptions: 0,
-        ..USUAL
-    },
-    Scenario {
-        name: "a torn end",
-        client: &[Bytes(b"Hab"), Bytes(b"c"), Fin],
-        upstream: &[Bytes(b"xyz"), Fin],
-        reasons: &["client_torn"],
-        ..USUAL
-    },
-    Scenario {
-        name: "a torn end in a record",
-        client: &[Bytes(b"Hab"), Bytes(b"_"), Fin],
-        upstream: &[Bytes(b"xyz"), Fin],
-        dial: SLOW_DIAL,
-        reasons: &["client_torn"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the client resets",
-        client: &[Bytes(b"Hab"), Bytes(b"cd"), Reset],
-        upstream: &[Bytes(b"xy"), Fin],
-        upstream_capacity: 2,
-        reasons: &["client_reset"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the client resets and the upstream sends on",
-        client: &[Bytes(b"Habcd"), Reset],
-        upstream: &[Bytes(b"xy"), Bytes(b"z")],
-        upstream_capacity: 1,
-        reasons: &["client_reset"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the client resets while the upstream is dialed",
-        client: &[Bytes(b"Habcd"), Reset],
-        upstream: &[Bytes(b"x")],
-        dial: SLOW_DIAL,
-        reasons: &["client_reset"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "close_notify and then a reset",
-        client: &[Bytes(b"Hab"), Bytes(b"c."), Reset],
-        upstream: &[Fin],
-        reasons: &["finished", "client_reset"],
-        ..USUAL
-    },
-    Scenario {
-        name: "close_notify and then a reset under a reply",
-        client: &[Bytes(b"Hab"), Bytes(b"c."), Reset],
-        upstream: &[Bytes(b"xyz"), Fin],
-        reasons: &["finished", "client_reset"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the client is gone after its end",
-        client: &[Bytes(b"Hab."), Fin, Reset],
-        upstream: &[Bytes(b"x"), Bytes(b"yz"), Fin],
-        reasons: &["finished", "client_reset"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream resets",
-        client: &[Bytes(b"Hab"), Bytes(b"cd"), Bytes(b".")],
-        upstream: &[Bytes(b"xy"), Bytes(b"z"), Reset],
-        client_capacity: 2,
-        reasons: &["upstream_reset"],
-        preemptions: 0,
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream resets at once",
-        client: &[Bytes(b"Habc."), Fin],
-        upstream: &[Bytes(b"x"), Reset],
-        dial: SLOW_DIAL,
-        reasons: &["upstream_reset"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream ends and then resets",
-        client: &[Bytes(b"Hab"), Bytes(b"cd"), Bytes(b"."), Fin],
-        upstream: &[Bytes(b"xyz"), Fin, Reset],
-        reasons: &["finished", "upstream_stopped_reading"],
-        preemptions: 0,
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream takes nothing but replies",
-        client: &[Bytes(b"Hab"), Bytes(b"cd"), Bytes(b"."), Fin],
-        upstream: &[Bytes(b"xy"), Bytes(b"z"), Fin],
-        refuses: true,
-        client_capacity: 2,
-        reasons: &["upstream_stopped_reading"],
-        preemptions: 0,
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream refuses",
-        client: &[Bytes(b"H"), Bytes(b"abc"), Bytes(b"."), Fin],
-        dial: [Dial::Fails(Failure::Refused); 2],
-        reasons: &["upstream_refused"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream refuses late",
-        client: &[Bytes(b"Habc"), Bytes(b"."), Fin],
-        dial: [Dial::Waits, Dial::Fails(Failure::Refused)],
-        client_capacity: 1,
-        reasons: &["upstream_refused"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "a fault in the handshake",
-        client: &[Bytes(b"!abc"), Fin],
-        reasons: &["client_fault"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "a fault after bytes",
-        client: &[Bytes(b"Hab"), Bytes(b"c!d"), Fin],
-        upstream: &[Bytes(b"xy"), Bytes(b"z")],
-        upstream_capacity: 2,
-        reasons: &["client_fault"],
-        preemptions: 0,
-        ..USUAL
-    },
-    Scenario {
-        name: "a fault while the upstream is dialed",
-        client: &[Bytes(b"Ha"), Bytes(b"!d"), Fin],
-        upstream: &[Bytes(b"x")],
-        dial: SLOW_DIAL,
-        reasons: &["client_fault"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario { name: "a probe", client: &[Fin], reasons: &["client_probe"], preemptions: 2, ..USUAL },
-    Scenario {
-        name: "a probe that resets",
-        client: &[Reset],
-        reasons: &["client_probe"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "a client that leaves in the handshake",
-        client: &[Bytes(b"_"), Fin],
-        reasons: &["client_left"],
-        preemptions: 2,
-        ..USUAL
-    },
-    Scenario {
-        name: "both stay open",
-        client: &[Bytes(b"Ha"), Bytes(b"bc"), Bytes(b"d")],
-        upstream: &[Bytes(b"x"), Bytes(b"yz")],
-        reasons: &["open"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the upstream ends and the client never does",
-        client: &[Bytes(b"Ha"), Bytes(b"bc")],
-        upstream: &[Bytes(b"xyz"), Fin],
-        reasons: &["half_close_timeout"],
-        ..USUAL
-    },
-    Scenario {
-        name: "the client ends and the upstream never does",
-        client: &[Bytes(b"Ha"), Bytes(b"bc."), Fin],
-        upstream: &[Bytes(b"xyz")],
-        reasons: &["half_close_timeout"],
-        ..USUAL
-    },
-];
+const BUFFER_BYTES: usize = 2;
 
 /// A path through the tree of choices; [`Choices::next_path`] turns to the next one.
 #[derive(Debug, Default)]
@@ -315,13 +67,14 @@ struct History {
     events: Vec<Event>,
     /// The event since which the relay has taken no step.
     last_event: Option<Event>,
+    begun: Instant,
 }
 
 impl History {
     fn new(scenario: Scenario, now: Instant) -> Self {
-        let mut world = World::new(Transparent::new(), LIMITS, Pool::new(2, 4), now);
-        world.client = super::world::Socket::new(scenario.client_capacity);
-        world.upstream = super::world::Socket::new(scenario.upstream_capacity);
+        let mut world = World::new(Transparent::new(), LIMITS, Pool::new(BUFFER_BYTES, 4), now);
+        world.client = Socket::new(scenario.client_capacity);
+        world.upstream = Socket::new(scenario.upstream_capacity);
         world.upstream.refuses = scenario.refuses;
         world.dial = scenario.dial[0];
         Self {
@@ -331,6 +84,7 @@ impl History {
             dialed: scenario.dial[0] != Dial::Waits,
             events: Vec::new(),
             last_event: None,
+            begun: now,
         }
     }
 
@@ -344,7 +98,7 @@ impl History {
     fn enabled(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for side in [Side::Client, Side::Upstream] {
-            if side == Side::Upstream && !self.world.connected {
+            if side == Side::Upstream && !(self.world.connected || self.world.dialing && self.dialed) {
                 continue;
             }
             if self.done[side as usize] < self.script(side).len() {
@@ -360,7 +114,7 @@ impl History {
         if self.world.dialing && !self.dialed {
             events.push(Event::Dialed);
         }
-        if !self.world.connected && self.world.has_edge(Side::Upstream) {
+        if !self.dialed && self.world.has_edge(Side::Upstream) {
             events.push(Event::Wake(Side::Upstream));
         }
         if events.is_empty() {
@@ -406,6 +160,13 @@ impl History {
     fn run(&mut self, choices: &mut Choices) -> bool {
         let mut preemptions = self.scenario.preemptions;
         for _ in 0..300 {
+            for side in [Side::Client, Side::Upstream] {
+                let held = self.world.relay.write_bytes(side).len();
+                assert!(
+                    held <= BUFFER_BYTES + 1,
+                    "{held} bytes for the {side:?}: more than a buffer and an alert"
+                );
+            }
             if self.world.relay.next().is_some() {
                 let mut events = if preemptions > 0 { self.enabled() } else { Vec::new() };
                 events.retain(|event| self.is_canonical(*event));
@@ -447,6 +208,8 @@ impl History {
     fn check(&mut self) {
         let label = self.world.label();
         assert!(self.scenario.reasons.contains(&label), "closed as {label}");
+        let waited = self.world.now - self.begun;
+        assert!(waited < CLOSING_TIMEOUT || label == "half_close_timeout", "only a timer ended it");
         for side in [Side::Client, Side::Upstream] {
             self.world.socket(side).drain(usize::MAX);
         }
@@ -530,6 +293,7 @@ fn bytes(item: Item) -> &'static [u8] {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "a failure names its history")]
 fn run_all(scenario: Scenario, now: Instant) -> usize {
     let mut choices = Choices::default();
     let mut count = 0;
@@ -557,6 +321,7 @@ fn run_all(scenario: Scenario, now: Instant) -> usize {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "how far the test reaches is worth a look")]
 fn every_history_keeps_the_promises() {
     let begun = start();
     let mut total = 0;

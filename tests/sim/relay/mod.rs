@@ -3,7 +3,9 @@
 mod ends;
 mod histories;
 mod peer;
+mod scenarios;
 mod seeded;
+mod socket;
 mod timers;
 mod traps;
 mod wire;

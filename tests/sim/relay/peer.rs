@@ -8,7 +8,8 @@ use rustls::{
 };
 use tlsidecar::relay::{Pool, Tls};
 
-use super::world::{LIMITS, Socket, World, start};
+use super::socket::Socket;
+use super::world::{LIMITS, World, start};
 
 #[derive(Debug)]
 struct Identity {

@@ -6,7 +6,8 @@ use rustls::ProtocolVersion;
 use tlsidecar::relay::{Pool, Relay, Side, Tls};
 
 use super::peer::{Client, client_config, pattern, server_config, world};
-use super::world::{Dial, LIMITS, Socket, World};
+use super::socket::Socket;
+use super::world::{Dial, LIMITS, World};
 
 const RUNS: u64 = 60;
 
@@ -170,6 +171,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a failure names its seed")]
 fn transfers_in_any_order_lose_nothing() {
     assert!(LIMITS.idle_timeout.is_none(), "time does not pass here");
     for seed in seeds() {

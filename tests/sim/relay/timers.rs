@@ -6,7 +6,8 @@ use tlsidecar::relay::{
     CLOSING_TIMEOUT, CloseReason, Ending, LINGER_TIMEOUT, Limits, Pool, REST, Transparent,
 };
 
-use super::world::{Dial, LIMITS, Socket, World, start};
+use super::socket::Socket;
+use super::world::{Dial, LIMITS, World, start};
 
 fn world(limits: Limits) -> World<Transparent> {
     World::new(Transparent::new(), limits, Pool::new(4, 4), start())

@@ -1,9 +1,10 @@
 //! What loops of this kind are known to get wrong: a stall, a spin, a lost end, a buffer kept.
 
-use tlsidecar::relay::{BUFFER_BYTES, BUFFERS_MAXIMUM, Pool, Side, Step, Transparent};
+use tlsidecar::relay::{BUFFER_BYTES, BUFFERS_MAXIMUM, Pool, Relay, Side, Step, Transparent};
 
 use super::peer::{Client, connected, pattern, server_config, settle, world};
-use super::world::{Dial, LIMITS, Socket, World, start};
+use super::socket::Socket;
+use super::world::{Dial, LIMITS, World, start};
 
 fn small() -> World<Transparent> {
     let mut world = World::new(Transparent::new(), LIMITS, Pool::new(4, 4), start());
@@ -175,4 +176,26 @@ fn an_idle_connection_holds_no_buffer() {
         assert!(world.relay.quiet());
         assert_eq!(world.pool.lent(), 0);
     }
+}
+
+/// Much of a connection's memory is rustls', and the rest is to stay small beside it.
+#[test]
+fn an_idle_relay_is_small() {
+    let relay = size_of::<Relay<Transparent>>();
+    assert!(relay <= 320, "{relay} bytes");
+}
+
+#[test]
+fn a_client_at_fault_after_our_close_notify_is_still_at_fault() {
+    let (mut world, mut client) = connected();
+    world.upstream.arrive_fin();
+    settle(&mut world, &mut client);
+    assert!(client.closed);
+    client.wire.extend([23, 3, 3, 0, 40]);
+    client.wire.extend([9; 40]);
+    client.exchange(&mut world.client);
+    world.run();
+    world.client.arrive_fin();
+    world.run();
+    assert_eq!(world.label(), "client_fault");
 }

@@ -220,7 +220,7 @@ fn a_client_that_rejects_our_certificate_is_counted_as_such() {
 fn a_long_chain_reaches_a_slow_reader_and_its_buffer_is_not_kept() {
     let mut client = Client::usual();
     let mut world = world(server_config(60_000));
-    world.client = super::world::Socket::new(700);
+    world.client = super::socket::Socket::new(700);
     for _ in 0..2000 {
         client.seal();
         client.send(&mut world.client, usize::MAX);

@@ -1,14 +1,13 @@
-//! A kernel's sockets in memory, with edge-triggered wake-ups, and a shell that performs a relay's steps on them.
+//! A shell that performs a relay's steps on sockets in memory.
 //!
-//! The shell holds what must be true in any history: no step is offered that is known to block, no more buffers are
+//! It holds what must be true in any history: no step is offered that is known to block, no more buffers are
 //! lent than documented, none is lent while nothing is held, and a closed relay has given all of them back.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tlsidecar::relay::{
-    BUFFERS_MAXIMUM, Ending, Failure, Limits, Outcome, Pool, Port, Readiness, Relay, Side, Step,
-};
+use tlsidecar::relay::{BUFFERS_MAXIMUM, Ending, Failure, Limits, Outcome, Pool, Port, Relay, Side, Step};
+
+use super::socket::Socket;
 
 /// Timeouts far apart from each other and from what the relay itself adds, so that a test knows which has passed.
 pub(crate) const LIMITS: Limits = Limits {
@@ -22,159 +21,6 @@ pub(crate) const LIMITS: Limits = Limits {
 #[expect(clippy::disallowed_methods, reason = "tests need one real instant to count from")]
 pub(crate) fn start() -> Instant {
     Instant::now()
-}
-
-/// One of our sockets, as the kernel sees it.
-#[derive(Debug)]
-pub(crate) struct Socket {
-    /// Arrived and not read.
-    inbox: VecDeque<u8>,
-    /// The peer's FIN has arrived.
-    fin: bool,
-    /// The peer's reset has arrived; no byte goes out any more.
-    dead: bool,
-    /// What the next call fails with; the call takes it away, as `SO_ERROR` is.
-    error: Option<Failure>,
-    /// Written and not acknowledged; at most `capacity`.
-    queue: VecDeque<u8>,
-    capacity: usize,
-    /// A write found no room, so that room will be an edge.
-    starved: bool,
-    /// Our direction is shut.
-    pub(crate) shut: bool,
-    /// The peer takes no bytes, but sends on.
-    pub(crate) refuses: bool,
-    /// A wake-up is due.
-    pub(crate) edge: bool,
-    /// What is known to block until a wake-up.
-    read_blocks: bool,
-    write_blocks: bool,
-    end_known: bool,
-    /// All bytes that the peer has got.
-    pub(crate) got: Vec<u8>,
-}
-
-impl Socket {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self {
-            inbox: VecDeque::new(),
-            fin: false,
-            dead: false,
-            error: None,
-            queue: VecDeque::new(),
-            capacity,
-            starved: false,
-            shut: false,
-            refuses: false,
-            edge: true,
-            read_blocks: false,
-            write_blocks: false,
-            end_known: false,
-            got: Vec::new(),
-        }
-    }
-
-    pub(crate) fn arrive(&mut self, bytes: &[u8]) {
-        assert!(!self.fin && !self.dead, "a peer sends nothing after its end");
-        self.inbox.extend(bytes);
-        self.edge = true;
-    }
-
-    pub(crate) fn arrive_fin(&mut self) {
-        self.fin = true;
-        self.edge = true;
-    }
-
-    pub(crate) fn arrive_reset(&mut self) {
-        self.dead = true;
-        self.error = Some(if self.fin { Failure::BrokenPipe } else { Failure::Reset });
-        self.queue.clear();
-        self.starved = false;
-        self.edge = true;
-    }
-
-    /// Bytes that wait to be read by us.
-    pub(crate) fn unread(&self) -> usize {
-        self.inbox.len()
-    }
-
-    /// Bytes that wait to be taken by the peer.
-    pub(crate) fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Whether a write waits for room.
-    pub(crate) fn starved(&self) -> bool {
-        self.starved
-    }
-
-    /// The peer takes up to `count` bytes.
-    pub(crate) fn drain(&mut self, count: usize) {
-        let count = count.min(self.queue.len());
-        self.got.extend(self.queue.drain(..count));
-        if count > 0 && self.starved {
-            self.starved = false;
-            self.edge = true;
-        }
-    }
-
-    fn readiness(&self) -> Readiness {
-        Readiness {
-            readable: !self.inbox.is_empty() || self.fin || self.dead,
-            writable: self.queue.len() < self.capacity || self.dead,
-            ended: self.fin || self.dead,
-        }
-    }
-
-    fn read(&mut self, space: &mut [u8]) -> Outcome {
-        let count = space.len().min(self.inbox.len());
-        for (place, byte) in space.iter_mut().zip(self.inbox.drain(..count)) {
-            *place = byte;
-        }
-        self.read_blocks = count < space.len() && !self.end_known;
-        if count > 0 {
-            return Outcome::Moved(count);
-        }
-        if self.fin {
-            return Outcome::Ended;
-        }
-        if let Some(failure) = self.error.take() {
-            return Outcome::Failed(failure);
-        }
-        if self.dead { Outcome::Ended } else { Outcome::WouldBlock }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Outcome {
-        assert!(!self.shut, "a write after the shutdown");
-        if self.dead || self.refuses {
-            self.read_blocks = false;
-            self.end_known = true;
-            return Outcome::Failed(self.error.take().unwrap_or(Failure::BrokenPipe));
-        }
-        let count = bytes.len().min(self.capacity - self.queue.len());
-        self.queue.extend(&bytes[..count]);
-        self.starved = count < bytes.len();
-        self.write_blocks = self.starved;
-        if count == 0 { Outcome::WouldBlock } else { Outcome::Moved(count) }
-    }
-
-    fn shutdown(&mut self) -> Outcome {
-        if self.dead {
-            self.read_blocks = false;
-            self.end_known = true;
-            return Outcome::Failed(Failure::BrokenPipe);
-        }
-        self.shut = true;
-        Outcome::Done
-    }
-
-    /// A close delivers what is queued, unless bytes are left unread: then the kernel resets.
-    fn let_go(&mut self, ending: Ending) {
-        match ending {
-            Ending::Close if self.inbox.is_empty() => self.drain(usize::MAX),
-            Ending::Close | Ending::Reset => self.queue.clear(),
-        }
-    }
 }
 
 /// How the upstream takes a dial.
