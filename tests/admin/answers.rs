@@ -55,7 +55,9 @@ fn what_is_no_question_is_refused_and_counted() {
         (&long, "431"),
     ] {
         assert_eq!(sidecar.send(bytes).code, code);
-        assert_eq!(sidecar.metric(&format!("tlsidecar_admin_responses_total{{code=\"{code}\"}}")), Some(1.0));
+        let counted = sidecar.metric(&format!("tlsidecar_admin_responses_total{{code=\"{code}\"}}"));
+        // Asking for the numbers is itself answered with 200.
+        assert!(counted == Some(1.0) || code == "200" && counted > Some(1.0), "{code} {counted:?}");
     }
 }
 

@@ -49,8 +49,8 @@ fn files_that_cannot_be_served_are_told_and_in_time_make_it_not_ready() {
         until("it is not ready", || Some(sidecar.ask("/readyz")).filter(|answer| answer.code == "503"));
     assert!(ready.body.contains("tls.key: "), "{}", ready.body);
     let failure = &sidecar.status()["sets"][0]["last_failure"];
-    assert_eq!((&failure["stands"], &failure["reason"]), (&true.into(), &"not_pem".into()), "{failure:#}");
-    sidecar.metric_becomes("tlsidecar_reloads_total{result=\"refused\",reason=\"not_pem\"}", 1.0);
+    assert_eq!((&failure["stands"], &failure["reason"]), (&true.into(), &"no_key".into()), "{failure:#}");
+    sidecar.metric_becomes("tlsidecar_reloads_total{result=\"refused\",reason=\"no_key\"}", 1.0);
     sidecar.rotate();
     assert_eq!(sidecar.ask("/readyz").code, "200");
     assert_eq!(sidecar.status()["sets"][0]["last_failure"]["stands"], false);

@@ -51,7 +51,10 @@ pub(crate) struct Sidecar {
 impl Sidecar {
     /// With an empty volume, answering at a port of 127.0.0.1.
     pub(crate) fn start(flags: &[&str]) -> Self {
-        Self::start_at("127.0.0.1:0", flags)
+        let sidecar = Self::start_at("127.0.0.1:0", flags);
+        // An answer tells that the files have been looked at for the first time.
+        assert_eq!(sidecar.ask("/livez").code, "200");
+        sidecar
     }
 
     /// With an empty volume, answering at `admin`, in which `%` stands for a folder of its own.
