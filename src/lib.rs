@@ -49,3 +49,6 @@ pub mod server;
 
 // The product shown on one machine: a secret volume, an upstream and rotations.
 pub mod demo;
+
+// What is behind a certificate and its key, and whether they can be served and followed.
+pub mod doctor;

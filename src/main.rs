@@ -5,8 +5,9 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use tlsidecar::config::{self, Command, Config, Demo, Log, LogFormat, LogLevel, Refusal};
+use tlsidecar::config::{self, Command, Config, Demo, Doctor, Log, LogFormat, LogLevel, Output, Refusal};
 use tlsidecar::demo::{self, Options, Style};
+use tlsidecar::doctor::{self, Verdict};
 use tlsidecar::server::{Ending, Server};
 use tracing::level_filters::LevelFilter;
 
@@ -25,6 +26,7 @@ fn run() -> Result<ExitCode> {
     match config::parse(std::env::args_os(), &working_directory) {
         Ok(Command::Serve(config)) => serve(*config),
         Ok(Command::Demo(demo)) => show(&demo),
+        Ok(Command::Doctor(doctor)) => examine(&doctor),
         Err(refusal) => Ok(refuse(&refusal)),
     }
 }
@@ -47,11 +49,26 @@ fn serve(config: Config) -> Result<ExitCode> {
 fn show(demo: &Demo) -> Result<ExitCode> {
     start_log(Log { format: LogFormat::Text, level: LogLevel::Warn });
     let rotations = demo.rotations.map(|rotations| u32::try_from(rotations.get())).transpose()?;
-    let style = if io::stdout().is_terminal() { Style::Coloured } else { Style::Plain };
+    let style = if shows_colours() { Style::Coloured } else { Style::Plain };
     let options =
         Options { rotations, pause: demo.interval, listen: demo.listen.0, style, ..Options::default() };
     demo::run(&options, demo::serve, &mut io::stdout())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn examine(doctor: &Doctor) -> Result<ExitCode> {
+    let for_people = doctor.output == Output::Text && shows_colours();
+    let style = if for_people { doctor::Style::Coloured } else { doctor::Style::Plain };
+    let verdict = doctor::run(doctor, style, &mut io::stdout()).context("cannot write")?;
+    Ok(match verdict {
+        Verdict::Well => ExitCode::SUCCESS,
+        Verdict::Ill => ExitCode::FAILURE,
+    })
+}
+
+/// Whether standard output is a terminal of somebody who has not asked for letters only.
+fn shows_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 fn refuse(refusal: &Refusal) -> ExitCode {

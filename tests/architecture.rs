@@ -39,7 +39,7 @@ const BELOW_SERVER: &[&str] = &["admin", "certs", "config", "deadlines", "metric
 const TABLE: &[Row] = &[
     // The roots.
     row("lib", &[], &[]),
-    row("main", &["config", "demo", "server"], &["anyhow", "tracing", "tracing_subscriber"]),
+    row("main", &["config", "demo", "doctor", "server"], &["anyhow", "tracing", "tracing_subscriber"]),
     // Vocabulary.
     row("deadlines", &[], &[]),
     row("metrics", &[], &["prometheus_client"]),
@@ -62,6 +62,7 @@ const TABLE: &[Row] = &[
     row("server::admin", BELOW_SERVER, &["httparse", "mio", "slab", "tracing"]),
     row("demo", &[], &["humantime", "rcgen", "rustls", "rustls_pki_types"]),
     row("demo::serving", &["config", "server"], &["tracing"]),
+    row("doctor", &["certs", "config", "server", "sys", "watch"], &["serde", "serde_json"]),
 ];
 
 /// Modules that are functions of their arguments, and what of the standard library would make them more than that.

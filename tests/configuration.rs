@@ -40,7 +40,7 @@ fn serve(flags: &[&str]) -> Result<Config, Refusal> {
     let untouched = REQUIRED.iter().filter(|required| flags.iter().all(|flag| name(flag) != name(required)));
     match parse(["serve"].iter().chain(untouched).chain(flags))? {
         Command::Serve(config) => Ok(*config),
-        Command::Demo(_) => panic!("serve is not demo"),
+        Command::Demo(_) | Command::Doctor(_) => panic!("serve is serve"),
     }
 }
 

@@ -54,6 +54,25 @@ impl fmt::Debug for Bundle {
     }
 }
 
+/// What the certificates of a file say, each by itself and in the order of the file: nothing is required of their order,
+/// and no key is needed.
+///
+/// # Errors
+/// The first fault found: the file holds no certificate, or one that can't be read.
+pub fn inspect_chain(certificate_file: &[u8]) -> Result<Vec<Facts>, Fault> {
+    let chain = read_chain(certificate_file)?;
+    let certificates = parse_chain(&chain)?;
+    Ok(certificates.iter().map(|certificate| Facts::new(certificate, certificates.len())).collect())
+}
+
+/// Whether a file holds one private key that can be used, whatever it belongs to.
+///
+/// # Errors
+/// The first fault found.
+pub fn inspect_key(key_file: &[u8]) -> Result<(), Fault> {
+    read_key(key_file).map(drop)
+}
+
 fn read_chain(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let fault = |part, problem| Fault::new(File::Certificate, part, problem);
     let blocks = pem::scan(File::Certificate, bytes)?;
@@ -178,6 +197,20 @@ mod tests {
         }
         let root = parse(&pair.root, &pair.key).unwrap_err();
         assert_eq!(root.problem, Problem::KeyMismatch);
+    }
+
+    #[test]
+    fn what_does_not_belong_together_can_be_inspected_by_itself() {
+        let Pair { leaf, intermediate, key, .. } = Pair::new(&Leaf::default());
+        let other = Pair::new(&Leaf::default()).key;
+        let disordered = [&*intermediate, &leaf].concat();
+        assert!(parse(&disordered, &other).is_err());
+        let subjects: Vec<_> =
+            inspect_chain(disordered.as_bytes()).unwrap().into_iter().map(|facts| facts.subject).collect();
+        assert_eq!(subjects, ["CN=intermediate", "CN=leaf"]);
+        assert_eq!(inspect_key(other.as_bytes()), Ok(()));
+        assert_eq!(inspect_chain(key.as_bytes()).unwrap_err().problem, Problem::NoCertificate);
+        assert_eq!(inspect_key(leaf.as_bytes()).unwrap_err().problem, Problem::NoKey);
     }
 
     #[test]

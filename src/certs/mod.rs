@@ -16,7 +16,7 @@ mod store;
 mod testing;
 
 pub use admission::Refusal;
-pub use bundle::{Bundle, digest};
+pub use bundle::{Bundle, digest, inspect_chain, inspect_key};
 pub use facts::{Facts, Name, Rfc3339, Validity};
 pub use fault::{Fault, File, Part, Problem};
 pub use pem::{CERTIFICATE_LIMIT, FILE_LIMIT_BYTES};

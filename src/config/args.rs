@@ -24,6 +24,8 @@ pub(super) enum Subcommand {
     Serve(Box<Serve>),
     /// Show it on this machine: a secret volume that rotates, a service, and clients that look
     Demo(Demo),
+    /// Say what is behind a certificate and its key, whether they can be served, and whether a change of them would be seen
+    Doctor(Box<Doctor>),
 }
 
 /// A TLS sidecar whose certificate is never stale
@@ -72,14 +74,8 @@ pub(super) struct Sides {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Certificate (cert and key required)")]
 pub(super) struct Certificate {
-    /// PEM file with the certificate chain, leaf first
-    #[arg(long, visible_alias = "tls-cert-file", value_name = "FILE")]
-    #[arg(env = "TLSIDECAR_CERT", hide_env_values = true)]
-    pub(super) cert: Option<Text>,
-    /// PEM file with its private key; may be the same file
-    #[arg(long, visible_alias = "tls-private-key-file", value_name = "FILE")]
-    #[arg(env = "TLSIDECAR_KEY", hide_env_values = true)]
-    pub(super) key: Option<Text>,
+    #[command(flatten)]
+    pub(super) files: Files,
     /// Look at the files this often even if no event came; 0 = events only
     #[arg(long, visible_alias = "tls-reload-interval", value_name = "DURATION")]
     #[arg(default_value = defaults::RELOAD_INTERVAL, env = "TLSIDECAR_RELOAD_INTERVAL", hide_env_values = true)]
@@ -88,6 +84,28 @@ pub(super) struct Certificate {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(default_value = defaults::SWITCH, env = "TLSIDECAR_REQUIRE_CERTIFICATE", hide_env_values = true)]
     pub(super) require_certificate: Text,
+    #[command(flatten)]
+    pub(super) expired: Expired,
+}
+
+/// What every command that looks at a certificate must be told.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Certificate (cert and key required)")]
+pub(super) struct Files {
+    /// PEM file with the certificate chain, leaf first
+    #[arg(long, visible_alias = "tls-cert-file", value_name = "FILE")]
+    #[arg(env = "TLSIDECAR_CERT", hide_env_values = true)]
+    pub(super) cert: Option<Text>,
+    /// PEM file with its private key; may be the same file
+    #[arg(long, visible_alias = "tls-private-key-file", value_name = "FILE")]
+    #[arg(env = "TLSIDECAR_KEY", hide_env_values = true)]
+    pub(super) key: Option<Text>,
+}
+
+/// What every command that judges a certificate may be told.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Certificate (cert and key required)")]
+pub(super) struct Expired {
     /// Serve a certificate whose time is over, instead of keeping the one before it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(default_value = defaults::SWITCH, env = "TLSIDECAR_ALLOW_EXPIRED", hide_env_values = true)]
@@ -196,6 +214,32 @@ pub(super) struct Demo {
     /// Where to serve meanwhile; port 0 = any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = defaults::DEMO_LISTEN)]
     pub(super) listen: Text,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    next_line_help = true,
+    override_usage = "tlsidecar doctor --cert <FILE> --key <FILE> [OPTIONS]",
+    after_help = "Exit code 0: nothing is wrong, though there may be hints. 1: something is. 2: wrong usage."
+)]
+pub(super) struct Doctor {
+    #[command(flatten)]
+    pub(super) files: Files,
+    #[command(flatten)]
+    pub(super) expired: Expired,
+    #[command(flatten)]
+    pub(super) tls: Tls,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct Output {
+    /// Print one JSON document instead of text for people
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(default_value = defaults::SWITCH)]
+    pub(super) json: Text,
 }
 
 /// Splits `args` (the program's name first) into flags, and fills in variables and defaults.

@@ -2,13 +2,14 @@
 //! faults: no check may be skipped because another one failed. Shown by `tests/configuration.rs`.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::fault::Faults;
 use super::tls_names::{self, GROUPS, SUITES};
 use super::{
-    Admin, CipherSuites, Config, Demo, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
-    MissingCertificate, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers, address, args, limits, value,
+    Admin, CipherSuites, Config, Demo, Doctor, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
+    MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers, address, args, limits,
+    value,
 };
 
 /// The configuration of `serve`, or all that is wrong with it.
@@ -42,6 +43,20 @@ pub(super) fn demo(given: &args::Demo) -> Result<Demo, Faults> {
     faults.or(demo())
 }
 
+/// What `doctor` is told, or all that is wrong with it.
+pub(super) fn doctor(given: &args::Doctor, working_directory: &Path) -> Result<Doctor, Faults> {
+    let mut faults = Faults::default();
+    let files = files(&mut faults, &given.files, working_directory);
+    let expired = expired(&mut faults, &given.expired);
+    let tls = tls(&mut faults, &given.tls);
+    let output = faults.check(&given.output.json, |text| value::switch(text, Output::Json, Output::Text));
+    let doctor = || {
+        let (cert, key) = files?;
+        Some(Doctor { cert, key, expired: expired?, tls: tls?, output: output? })
+    };
+    faults.or(doctor())
+}
+
 fn sides(faults: &mut Faults, given: &args::Sides, working_directory: &Path) -> Option<(Listen, Upstream)> {
     let listen = faults.require(given.listen.as_ref(), "listen", address::listen);
     let upstream = faults
@@ -57,17 +72,27 @@ fn sides(faults: &mut Faults, given: &args::Sides, working_directory: &Path) -> 
 }
 
 fn reload(faults: &mut Faults, given: &args::Certificate, working_directory: &Path) -> Option<Reload> {
-    let cert = faults.require(given.cert.as_ref(), "cert", |text| value::file(text, working_directory));
-    let key = faults.require(given.key.as_ref(), "key", |text| value::file(text, working_directory));
+    let files = files(faults, &given.files, working_directory);
     let interval =
         faults.check(&given.reload_interval, |text| value::duration_or_off(text, limits::RELOAD_INTERVAL));
     let missing = faults.check(&given.require_certificate, |text| {
         value::switch(text, MissingCertificate::Exit, MissingCertificate::Wait)
     });
-    let expired = faults.check(&given.allow_expired, |text| {
+    let expired = expired(faults, &given.expired);
+    let (cert, key) = files?;
+    Some(Reload { cert, key, interval: interval?, missing: missing?, expired: expired? })
+}
+
+fn files(faults: &mut Faults, given: &args::Files, working_directory: &Path) -> Option<(PathBuf, PathBuf)> {
+    let cert = faults.require(given.cert.as_ref(), "cert", |text| value::file(text, working_directory));
+    let key = faults.require(given.key.as_ref(), "key", |text| value::file(text, working_directory));
+    Some((cert?, key?))
+}
+
+fn expired(faults: &mut Faults, given: &args::Expired) -> Option<ExpiredCertificate> {
+    faults.check(&given.allow_expired, |text| {
         value::switch(text, ExpiredCertificate::Serve, ExpiredCertificate::Refuse)
-    });
-    Some(Reload { cert: cert?, key: key?, interval: interval?, missing: missing?, expired: expired? })
+    })
 }
 
 fn tls(faults: &mut Faults, given: &args::Tls) -> Option<Tls> {
@@ -96,7 +121,20 @@ fn tls(faults: &mut Faults, given: &args::Tls) -> Option<Tls> {
             "leave nothing to agree on, because every suite listed ends with TLS 1.2; add one of TLS 1.3",
         );
     }
-    Some(Tls { min_version, cipher_suites, groups: groups?, alpn: alpn? })
+    Some(Tls { min_version, cipher_suites: with_newest(cipher_suites), groups: groups?, alpn: alpn? })
+}
+
+/// A list without a suite of TLS 1.3 says nothing of TLS 1.3, as in Kubernetes' own flags of this name: all of its
+/// suites stay, before those listed.
+fn with_newest(cipher_suites: CipherSuites) -> CipherSuites {
+    let CipherSuites::Listed(listed) = cipher_suites else { return cipher_suites };
+    let newest = SUITES.iter().filter(|suite| suite.newest_version == TlsVersion::V1_3);
+    let mut newest: Vec<u16> = newest.map(|suite| suite.code_point).collect();
+    if listed.iter().any(|code_point| newest.contains(code_point)) {
+        return CipherSuites::Listed(listed);
+    }
+    newest.extend(listed);
+    CipherSuites::Listed(newest)
 }
 
 fn some_suite_fits(min_version: TlsVersion, cipher_suites: &CipherSuites) -> bool {

@@ -31,6 +31,8 @@ pub enum Command {
     Serve(Box<Config>),
     /// Show the product on this machine.
     Demo(Demo),
+    /// Examine a certificate and its key.
+    Doctor(Box<Doctor>),
 }
 
 /// All that `serve` is told. Checked as a whole; nothing in it changes while the process lives.
@@ -243,6 +245,30 @@ pub struct Demo {
     pub listen: Listen,
 }
 
+/// What `doctor` is told. Both paths are absolute, as in [`Reload`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doctor {
+    /// PEM with the chain, leaf first.
+    pub cert: PathBuf,
+    /// PEM with the private key; may be the same file.
+    pub key: PathBuf,
+    /// What would be done with a certificate whose time is over.
+    pub expired: ExpiredCertificate,
+    /// What a handshake would have to agree on.
+    pub tls: Tls,
+    /// For whom the answer is written.
+    pub output: Output,
+}
+
+/// For whom an answer is written to standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For machines: one JSON document.
+    Json,
+}
+
 /// Why there is no command: text for the user and the code to exit with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -266,6 +292,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, working_directory: &Path)
         args::Subcommand::Demo(demo) => {
             check::demo(&demo).map(Command::Demo).map_err(|faults| refusal("demo", &faults))
         }
+        args::Subcommand::Doctor(doctor) => check::doctor(&doctor, working_directory)
+            .map(|doctor| Command::Doctor(Box::new(doctor)))
+            .map_err(|faults| refusal("doctor", &faults)),
     }
 }
 

@@ -185,6 +185,11 @@ impl Half {
         }
     }
 
+    /// Whether the source's end is known to be near, though earlier bytes keep it from being read.
+    pub(super) fn nears_end(&self) -> bool {
+        matches!(self.source, Source::Open | Source::Doomed) && self.readable == Readable::Ending
+    }
+
     /// Whether bytes that are read have somewhere to go.
     pub(super) fn delivers(&self) -> bool {
         matches!(self.source, Source::Open | Source::Doomed) && matches!(self.sink, Sink::Absent | Sink::Open)

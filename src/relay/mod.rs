@@ -162,7 +162,7 @@ impl<P: Port> Relay<P> {
     pub fn deadline(&self) -> Option<Instant> {
         let clock = self.clock();
         [
-            self.stage.deadline(&self.limits, clock),
+            self.stage_deadline(clock),
             self.stage.age_deadline(&self.limits, clock),
             self.up.settling_at(),
             self.down.settling_at(),
@@ -178,7 +178,7 @@ impl<P: Port> Relay<P> {
         self.down.expire_settling(now);
         let clock = self.clock();
         let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
-        if passed(self.stage.deadline(&self.limits, clock)) {
+        if passed(self.stage_deadline(clock)) {
             self.expire_stage(pool, now);
         } else if passed(self.stage.age_deadline(&self.limits, clock)) {
             self.stop(CloseReason::MaximumAge, pool, now);
@@ -281,6 +281,13 @@ impl<P: Port> Relay<P> {
             Side::Client => &mut self.up,
             Side::Upstream => &mut self.down,
         }
+    }
+
+    /// An open connection whose end is in sight, but stuck, lasts no longer than a half-closed one.
+    fn stage_deadline(&self, clock: Clock) -> Option<Instant> {
+        let ending = self.stage == Stage::Open && self.nears_end();
+        let stage = if ending { &Stage::Ending } else { &self.stage };
+        stage.deadline(&self.limits, clock)
     }
 
     fn clock(&self) -> Clock {

@@ -225,12 +225,16 @@ impl<P: Port> Relay<P> {
             self.leave_handshake(pool);
             return;
         }
-        self.half_from_mut(side.other()).break_sink(pool);
+        let half = self.half_from_mut(side.other());
+        let only_end_lost = half.sink == Sink::Told;
+        half.break_sink(pool);
         self.source_follows_sink(side, failure);
-        self.blame(match side {
-            Side::Client => CloseReason::ClientReset,
-            Side::Upstream => CloseReason::UpstreamStoppedReading,
-        });
+        match side {
+            // A client that had said and got everything may well be gone before it is told so.
+            Side::Client if only_end_lost && self.up.source.end() == Some(End::Clean) => {}
+            Side::Client => self.blame(CloseReason::ClientReset),
+            Side::Upstream => self.blame(CloseReason::UpstreamStoppedReading),
+        }
     }
 
     /// A failed call took the socket's error with it, so that a later read would show a mere end. Only a broken pipe
@@ -299,6 +303,7 @@ impl<P: Port> Relay<P> {
         match self.stage {
             Stage::Handshaking => self.close(CloseReason::HandshakeTimeout, pool),
             Stage::Dialing(_) => self.give_up_dialing(CloseReason::UpstreamConnectTimeout, pool, now),
+            Stage::Open if self.nears_end() => self.cut(CloseReason::HalfCloseTimeout, pool),
             Stage::Open if self.quiet() => self.part(CloseReason::IdleTimeout, pool, now),
             Stage::Open => self.cut(CloseReason::IdleTimeout, pool),
             Stage::Ending => self.cut(CloseReason::HalfCloseTimeout, pool),
@@ -339,6 +344,11 @@ impl<P: Port> Relay<P> {
         } else if self.stage == Stage::Open && self.has_end() {
             self.enter(Stage::Ending, now);
         }
+    }
+
+    /// Whether an end waits in a socket behind bytes that the other side does not take.
+    pub(super) fn nears_end(&self) -> bool {
+        self.up.nears_end() || self.down.nears_end()
     }
 
     /// Whether either direction has ended or broken.

@@ -244,7 +244,9 @@ fn kind(error: &Error) -> FaultKind {
             | PeerIncompatible::ServerDoesNotSupportTls12Or13
             | PeerIncompatible::SupportedVersionsExtensionRequired
             | PeerIncompatible::Tls12NotOffered
-            | PeerIncompatible::Tls12NotOfferedOrEnabled,
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            // What hellos of earlier versions lack, and rustls looks for first.
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
         ) => FaultKind::NoSharedVersion,
         Error::PeerIncompatible(_) => FaultKind::NoSharedParameters,
         Error::NoApplicationProtocol => FaultKind::NoSharedProtocol,

@@ -7,9 +7,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use crate::sys::files;
+use crate::sys::files::{self, ReadError};
 use crate::sys::inotify::{self, Drained, Inotify, Interest};
-use crate::watch::{Anchor, Facts, Filesystem, Identity, Kind, Place, Record, Role, Unwatchable, WatchId};
+use crate::watch::{
+    Anchor, Facts, Filesystem, Identity, Kind, Place, Reading, Record, Role, Unwatchable, WatchId,
+};
 
 /// The real file system and its event queue.
 #[derive(Debug, Default)]
@@ -24,7 +26,8 @@ impl RealFilesystem {
         Self::default()
     }
 
-    /// The queue's descriptor, to be registered as readable. It appears with the first pass, and may change with any pass that followed a lost queue.
+    /// The queue's descriptor, to be registered as readable. It appears with the first pass, and may change
+    /// with any pass that followed a lost queue.
     #[must_use]
     pub fn queue(&self) -> Option<RawFd> {
         self.queue.as_ref().map(AsRawFd::as_raw_fd)
@@ -116,6 +119,16 @@ impl Filesystem for RealFilesystem {
     }
 }
 
+/// What a file that was not read means to the watcher: whether its repair will be an event.
+#[must_use]
+pub fn reading(error: &ReadError) -> Reading {
+    match error {
+        ReadError::TooLarge(_) | ReadError::NotARegularFile => Reading::Unreadable,
+        ReadError::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => Reading::Unreadable,
+        ReadError::Io(_) => Reading::Failed,
+    }
+}
+
 fn unwatchable(error: &io::Error) -> Unwatchable {
     let kind = error.kind();
     if kind == io::ErrorKind::PermissionDenied {
@@ -127,7 +140,8 @@ fn unwatchable(error: &io::Error) -> Unwatchable {
     }
 }
 
-/// File systems where somebody else, or the kernel, changes things without an event here, by their magic number.
+/// File systems where somebody else, or the kernel, changes things without an event here, by their magic
+/// number.
 const SILENT: [(i64, &str); 23] = [
     (0x6969, "nfs"),
     (0x517B, "smb"),
@@ -153,3 +167,35 @@ const SILENT: [(i64, &str); 23] = [
     (0x0027_E0EB, "cgroup"),
     (0x6367_7270, "cgroup2"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lasting_faults_of_a_file_wait_for_an_event() {
+        let rows = [
+            (ReadError::TooLarge(1), Reading::Unreadable),
+            (ReadError::NotARegularFile, Reading::Unreadable),
+            (ReadError::Io(io::ErrorKind::PermissionDenied.into()), Reading::Unreadable),
+            (ReadError::Io(io::ErrorKind::OutOfMemory.into()), Reading::Failed),
+            (ReadError::Io(io::ErrorKind::StaleNetworkFileHandle.into()), Reading::Failed),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(reading(&error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_house_is_told_from_a_closed_door() {
+        let rows = [
+            (io::ErrorKind::StorageFull, Unwatchable::NoRoom),
+            (io::ErrorKind::OutOfMemory, Unwatchable::NoRoom),
+            (io::ErrorKind::PermissionDenied, Unwatchable::Forbidden),
+            (io::ErrorKind::NotFound, Unwatchable::Other(io::ErrorKind::NotFound)),
+        ];
+        for (kind, expected) in rows {
+            assert_eq!(unwatchable(&kind.into()), expected);
+        }
+    }
+}

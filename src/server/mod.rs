@@ -45,6 +45,7 @@ use door::Door;
 use history::Moment;
 use reload::Reload;
 use settings::Settings;
+pub use settings::policy;
 use shared::{Phase, Shared};
 use status::About;
 use token::Source;
@@ -136,8 +137,9 @@ impl Server {
             None => None,
         };
         let sockets = Sockets { clients, admin };
-        let store =
-            Store::new(&settings::policy(config)).map_err(io::Error::other).map_err(Fault::new("TLS"))?;
+        let store = Store::new(&policy(&config.tls, config.reload.expired))
+            .map_err(io::Error::other)
+            .map_err(Fault::new("TLS"))?;
         Self::assemble(config, signals, settings, sockets, store).map_err(Fault::new("event loop"))
     }
 

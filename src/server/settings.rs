@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::upstream::Upstreams;
 use crate::certs::{ExpiredAtStart, MinimumVersion, Policy};
 use crate::config::{
-    CipherSuites, Config, ExpiredCertificate, TlsVersion, Workers, limits::AUTO_WORKERS_MAX,
+    CipherSuites, Config, ExpiredCertificate, Tls, TlsVersion, Workers, limits::AUTO_WORKERS_MAX,
     limits::RESERVED_DESCRIPTORS,
 };
 use crate::relay;
@@ -73,8 +73,8 @@ pub(crate) fn workers(config: &Config) -> usize {
 }
 
 /// What a handshake may agree on, for the store.
-pub(crate) fn policy(config: &Config) -> Policy {
-    let tls = &config.tls;
+#[must_use]
+pub fn policy(tls: &Tls, expired: ExpiredCertificate) -> Policy {
     Policy {
         minimum_version: match tls.min_version {
             TlsVersion::V1_2 => MinimumVersion::Tls12,
@@ -86,7 +86,7 @@ pub(crate) fn policy(config: &Config) -> Policy {
         },
         groups: tls.groups.clone(),
         alpn: tls.alpn.clone(),
-        expired_at_start: match config.reload.expired {
+        expired_at_start: match expired {
             ExpiredCertificate::Refuse => ExpiredAtStart::Refuse,
             ExpiredCertificate::Serve => ExpiredAtStart::Serve,
         },

@@ -52,7 +52,8 @@ pub enum Kind {
 pub struct Contents {
     /// All of it; wiped when dropped, for it may be a private key.
     pub bytes: Zeroizing<Vec<u8>>,
-    /// When it was last written or its inode last touched, whichever is later: a copier can set back the first, not the second.
+    /// When it was last written or its inode last touched, whichever is later: a copier can set back the
+    /// first, not the second.
     pub changed: SystemTime,
     /// Whether it held still meanwhile.
     pub stability: Stability,
@@ -201,7 +202,8 @@ pub fn read(node: BorrowedFd<'_>, limit_bytes: usize) -> Result<Contents, ReadEr
     })
 }
 
-/// The buffer is reserved once, with room to notice growth: growing it would leave parts of a key behind in freed memory.
+/// The buffer is reserved once, with room to notice growth: growing it would leave parts of a key behind in
+/// freed memory.
 fn read_at_most(
     file: &File,
     expected_bytes: u64,

@@ -82,7 +82,8 @@ pub enum Drained {
 #[derive(Debug)]
 pub struct Inotify {
     queue: inotify::Inotify,
-    /// Removing takes the library's descriptor back; a watch that ended by itself stays here until it is removed.
+    /// Removing takes the library's descriptor back; a watch that ended by itself stays here until it is
+    /// removed.
     watches: BTreeMap<i32, WatchDescriptor>,
     buffer: Vec<u8>,
 }
@@ -98,10 +99,12 @@ impl Inotify {
         Ok(Self { queue, watches: BTreeMap::new(), buffer: vec![0; BUFFER_BYTES] })
     }
 
-    /// Watches exactly the inode behind a descriptor (`O_PATH` is enough), whatever became of its path. The same inode gives the same number.
+    /// Watches exactly the inode behind a descriptor (`O_PATH` is enough), whatever became of its path. The
+    /// same inode gives the same number.
     ///
     /// # Errors
-    /// `EACCES` without permission to read the inode, `ENOSPC` at the user's limit of watches, `ENOENT` without `/proc`.
+    /// `EACCES` without permission to read the inode, `ENOSPC` at the user's limit of watches, `ENOENT`
+    /// without `/proc`.
     pub fn watch(&mut self, node: BorrowedFd<'_>, interest: Interest) -> io::Result<i32> {
         let path = format!("/proc/self/fd/{}", node.as_raw_fd());
         let descriptor = self.queue.watches().add(path, interest.mask())?;

@@ -1,4 +1,4 @@
-//! What the process may use: descriptors and processors.
+//! What the process may use, and as whom: descriptors, processors, users and groups.
 //!
 //! Does not know what they are used for.
 
@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroUsize;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{Gid, Uid, getgroups};
 
 /// Raises the limit of open descriptors to what the process is allowed, and returns it.
 ///
@@ -23,4 +24,25 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
 #[must_use]
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Whose rights the process has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups; empty when the kernel does not tell.
+    pub groups: Vec<u32>,
+}
+
+/// Whose rights the process has at the moment.
+#[must_use]
+pub fn identity() -> Identity {
+    Identity {
+        uid: Uid::effective().as_raw(),
+        gid: Gid::effective().as_raw(),
+        groups: getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect(),
+    }
 }

@@ -1,7 +1,7 @@
 //! The words of a walk: what a file system can be asked, and the chain of look-ups behind a path.
 //!
 //! It does not know real files, events, or which path is a certificate. `walk.rs` speaks these words;
-//! `tests/sim/watch` implements [`Filesystem`] in memory and shows that they suffice.
+//! `tests/sim/watch` implements `Filesystem` in memory and shows that they suffice.
 
 use std::fmt;
 use std::io;
@@ -51,7 +51,8 @@ pub trait Filesystem {
     /// [`Unwatchable::NoQueue`] when the system grants none.
     fn open_queue(&mut self) -> Result<(), Unwatchable>;
 
-    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives the
+    /// Watches exactly this node. Adds to what is already watched for, never takes away; the same node gives
+    /// the
     /// same id.
     ///
     /// # Errors
@@ -202,7 +203,12 @@ pub enum Cause {
     /// A FIFO, a socket or a device at the end of the path.
     NotAFile,
     /// Anything else. No event tells when it is over.
-    Failed(io::ErrorKind),
+    Failed {
+        /// What sort of error it is.
+        kind: io::ErrorKind,
+        /// The system's number for it, if it came from there.
+        number: Option<i32>,
+    },
 }
 
 impl Cause {
@@ -217,14 +223,14 @@ impl Cause {
             Self::TooLong => "path_too_long",
             Self::IsADirectory => "is_a_directory",
             Self::NotAFile => "not_a_file",
-            Self::Failed(_) => "look_up_failed",
+            Self::Failed { .. } => "look_up_failed",
         }
     }
 
     /// Whether the end of this trouble shows as an event in the directories that were watched on the way.
     #[must_use]
     pub fn ends_with_an_event(self) -> bool {
-        !matches!(self, Self::Failed(_))
+        !matches!(self, Self::Failed { .. })
     }
 }
 
@@ -240,7 +246,7 @@ impl From<&io::Error> for Cause {
         } else if kind == io::ErrorKind::InvalidFilename {
             Self::TooLong
         } else {
-            Self::Failed(kind)
+            Self::Failed { kind, number: error.raw_os_error() }
         }
     }
 }
@@ -256,7 +262,10 @@ impl fmt::Display for Unresolved {
             Cause::TooLong => write!(formatter, "is too long a path"),
             Cause::IsADirectory => write!(formatter, "is a directory, not a file"),
             Cause::NotAFile => write!(formatter, "is not a regular file"),
-            Cause::Failed(kind) => write!(formatter, "could not be looked up: {kind}"),
+            Cause::Failed { number: Some(number), .. } => {
+                write!(formatter, "could not be looked up: {}", io::Error::from_raw_os_error(number))
+            }
+            Cause::Failed { kind, number: None } => write!(formatter, "could not be looked up: {kind}"),
         }
     }
 }
@@ -282,10 +291,12 @@ mod tests {
 
     #[test]
     fn a_broken_path_reads_as_a_sentence() {
-        let rows: [(&[u8], Cause, &str); 3] = [
+        let failed = |number| Cause::Failed { kind: io::ErrorKind::OutOfMemory, number };
+        let rows: [(&[u8], Cause, &str); 4] = [
             (b"/etc/tls/tls.crt", Cause::Missing, "/etc/tls/tls.crt does not exist"),
             (b"/etc/\xff\n", Cause::IsADirectory, "/etc/\\xff\\n is a directory, not a file"),
-            (b"/x", Cause::Failed(io::ErrorKind::OutOfMemory), "/x could not be looked up: out of memory"),
+            (b"/x", failed(None), "/x could not be looked up: out of memory"),
+            (b"/x", failed(Some(24)), "/x could not be looked up: Too many open files (os error 24)"),
         ];
         for (at, cause, text) in rows {
             assert_eq!(Unresolved { at: at.to_vec(), cause }.to_string(), text);

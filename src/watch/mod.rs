@@ -1,14 +1,14 @@
 //! Paths to the look-ups behind them, and look-ups to decisions.
 //!
-//! A [`Watcher`] is told that something happened, walks all paths of its targets again, and decides when what
+//! A `Watcher` is told that something happened, walks all paths of its targets again, and decides when what
 //! was read there is to be served. Events only ever wake it; what they say is not believed. It does not know
 //! the event queue's descriptor, what a file contains beyond a digest and a verdict, or the clock.
 //! `tests/sim/watch` plays it against a simulated file system.
 //!
-//! A turn of the shell: feed the records of the queue to [`Watcher::on_record`]; if [`Watcher::is_due`], make a
-//! [`Watcher::pass`], read the files it found, and tell [`Watcher::on_read`]; on [`Decision::Commit`] read the
-//! queue to its end once more, feed the records, ask [`Watcher::confirm`], publish, and tell
-//! [`Watcher::on_committed`]. Then wait until [`Watcher::deadline`] or the next event.
+//! A turn of the shell: feed the records of the queue to `Watcher::on_record`; if `Watcher::is_due`, make a
+//! `Watcher::pass`, read the files it found, and tell `Watcher::on_read`; on `Decision::Commit` read the
+//! queue to its end once more, feed the records, ask `Watcher::confirm`, publish, and tell
+//! `Watcher::on_committed`. Then wait until `Watcher::deadline` or the next event.
 
 pub mod chain;
 mod interest;
@@ -217,7 +217,8 @@ impl Watcher {
         decision
     }
 
-    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or `None` if
+    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or
+    /// `None` if
     /// the drain brought something that makes it unsafe. If the queue could not be read to its end, do not ask:
     /// the next turn will come to the same decision.
     pub fn confirm(&mut self, now: Instant) -> Option<Commit> {

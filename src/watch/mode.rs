@@ -32,7 +32,8 @@ pub enum Reason {
     ResolvesElsewhere(Vec<u8>),
     /// Within the last hour a change was found that no event had announced.
     Missed,
-    /// This file is itself a mount: it can be written, but no new file can take its place. Looking more often does not help, so it does not make the watcher poll.
+    /// This file is itself a mount: it can be written, but no new file can take its place. Looking more often
+    /// does not help, so it does not make the watcher poll.
     Pinned(Vec<u8>),
 }
 

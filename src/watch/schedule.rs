@@ -12,18 +12,16 @@ pub struct Timing {
     pub settle: Duration,
     /// Half the time after which an unending stream of events no longer delays a commit.
     pub storm: Duration,
-    /// How often to look without being asked; `None` looks on events only.
+    /// How often to look without being asked, a day at most; `None` and zero look on events only.
     pub interval: Option<Duration>,
     /// Spreads the timer by a tenth, so that replicas do not look in step.
     pub jitter_seed: u64,
 }
 
 impl Timing {
-    /// The product's settling times with a given timer. An interval of zero is none; a day is the longest.
+    /// The product's settling times with a given timer.
     #[must_use]
     pub fn new(interval: Option<Duration>, jitter_seed: u64) -> Self {
-        let interval =
-            interval.filter(|interval| !interval.is_zero()).map(|interval| interval.min(MAX_INTERVAL));
         Self { settle: Duration::from_millis(50), storm: Duration::from_millis(500), interval, jitter_seed }
     }
 }
@@ -125,7 +123,8 @@ struct Wake {
 }
 
 impl Schedule {
-    pub(super) fn new(timing: Timing, now: Instant) -> Self {
+    pub(super) fn new(mut timing: Timing, now: Instant) -> Self {
+        timing.interval = timing.interval.filter(|it| !it.is_zero()).map(|it| it.min(MAX_INTERVAL));
         let mut schedule = Self {
             timing,
             wake: None,
@@ -260,5 +259,156 @@ impl Schedule {
         lot = (lot ^ (lot >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let thousandths = 900 + u32::try_from((lot ^ (lot >> 31)) % 201).unwrap_or(0);
         interval / 1000 * thousandths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        reason = "a test that can't go on says so by panicking"
+    )]
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[expect(clippy::disallowed_methods, reason = "an instant can't be had otherwise")]
+    fn start() -> Instant {
+        Instant::now() + Duration::from_secs(1000)
+    }
+
+    /// Past the first look.
+    fn schedule(interval: Option<Duration>) -> (Schedule, Instant) {
+        let now = start();
+        let mut schedule = Schedule::new(Timing::new(interval, 7), now);
+        assert_eq!(schedule.begin(now).trigger, Trigger::Start);
+        (schedule, now)
+    }
+
+    #[test]
+    fn zero_is_no_interval_and_for_ever_is_a_day() {
+        assert_eq!(schedule(Some(Duration::ZERO)).0.timing.interval, None);
+        assert_eq!(schedule(Some(Duration::MAX)).0.timing.interval, Some(24 * 3600 * SECOND));
+    }
+
+    #[test]
+    fn events_are_followed_at_once_until_they_are_too_many() {
+        let (mut schedule, now) = schedule(None);
+        for _ in 0..BURST {
+            schedule.on_event(now);
+            assert_eq!(schedule.deadline(), Some(now));
+            schedule.begin(now);
+        }
+        schedule.on_event(now);
+        assert_eq!(schedule.deadline(), Some(now + schedule.timing.settle));
+        schedule.begin(now + schedule.timing.settle);
+        let later = now + 10 * SECOND;
+        schedule.on_event(later);
+        assert_eq!(schedule.deadline(), Some(later));
+    }
+
+    #[test]
+    fn a_look_answers_everything_before_it() {
+        let (mut schedule, now) = schedule(Some(60 * SECOND));
+        schedule.rearm(Health::Sound, now);
+        schedule.again(now + SECOND);
+        schedule.look_now(Trigger::Signal, now + SECOND);
+        schedule.on_event(now + SECOND / 2);
+        let cause = schedule.begin(now + SECOND);
+        assert_eq!(cause, Cause { trigger: Trigger::Event, since: now + SECOND / 2 });
+        schedule.rearm(Health::Sound, now + SECOND);
+        assert!(schedule.deadline().is_some_and(|at| at > now + 50 * SECOND));
+    }
+
+    #[test]
+    fn the_timer_depends_on_health_and_interval() {
+        let minute = Some(60 * SECOND);
+        let rows = [
+            (minute, Health::Sound, Some(60)),
+            (minute, Health::Failing, Some(5)),
+            (minute, Health::Blind, Some(5)),
+            (Some(2 * SECOND), Health::Blind, Some(2)),
+            (None, Health::Sound, None),
+            (None, Health::Failing, None),
+            (None, Health::Blind, Some(5)),
+        ];
+        for (interval, health, seconds) in rows {
+            let (mut schedule, now) = schedule(interval);
+            for _ in 0..100 {
+                schedule.rearm(health, now);
+                let wait = schedule.deadline().map(|at| at - now);
+                let Some(seconds) = seconds else {
+                    assert_eq!(wait, None, "{interval:?} {health:?}");
+                    continue;
+                };
+                let span = SECOND * seconds;
+                let wait = wait.unwrap();
+                assert!(wait >= span * 9 / 10 && wait <= span * 11 / 10, "{interval:?} {health:?} {wait:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn jitter_spreads_replicas() {
+        let wait = |seed| {
+            let now = start();
+            let mut schedule = Schedule::new(Timing::new(Some(60 * SECOND), seed), now);
+            schedule.begin(now);
+            schedule.rearm(Health::Sound, now);
+            schedule.deadline().unwrap().duration_since(now)
+        };
+        let waits: std::collections::BTreeSet<_> = (0..50).map(wait).collect();
+        assert!(waits.len() > 30, "{waits:?}");
+        assert_eq!(wait(3).as_millis(), wait(3).as_millis());
+    }
+
+    #[test]
+    fn failures_are_tried_again_at_growing_pauses_and_events_start_over() {
+        let (mut schedule, now) = schedule(Some(60 * SECOND));
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            schedule.fail(Health::Failing, Persistence::UntilAnEvent, now);
+            pauses.push((schedule.deadline().unwrap() - now).as_millis());
+        }
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1000]);
+        schedule.fail(Health::Failing, Persistence::UntilAnEvent, now + 11 * SECOND);
+        schedule.begin(now + 11 * SECOND);
+        schedule.fail(Health::Failing, Persistence::UntilAnEvent, now + 11 * SECOND);
+        assert_eq!(schedule.deadline(), None, "left to the timer");
+        schedule.on_event(now + 12 * SECOND);
+        schedule.begin(now + 12 * SECOND);
+        schedule.fail(Health::Failing, Persistence::UntilAnEvent, now + 12 * SECOND);
+        assert_eq!(schedule.deadline(), Some(now + 12 * SECOND + Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn without_a_timer_only_what_no_event_ends_is_tried_again() {
+        let rows = [
+            (Health::Failing, Persistence::UntilAnEvent, false),
+            (Health::Failing, Persistence::Always, true),
+            (Health::Blind, Persistence::UntilAnEvent, true),
+        ];
+        for (health, persistence, is_tried) in rows {
+            let (mut schedule, now) = schedule(None);
+            schedule.fail(health, persistence, now);
+            assert_eq!(schedule.deadline().is_some(), is_tried, "{health:?} {persistence:?}");
+        }
+    }
+
+    #[test]
+    fn mounts_cause_one_look_a_second() {
+        let (mut schedule, now) = schedule(None);
+        schedule.on_mounts_changed(now);
+        assert_eq!(schedule.deadline(), Some(now));
+        schedule.begin(now);
+        for _ in 0..100 {
+            schedule.on_mounts_changed(now + SECOND / 10);
+        }
+        assert_eq!(schedule.deadline(), Some(now + SECOND));
+        schedule.begin(now + SECOND);
+        schedule.on_mounts_changed(now + 9 * SECOND);
+        assert_eq!(schedule.deadline(), Some(now + 9 * SECOND));
     }
 }

@@ -372,3 +372,175 @@ fn first_difference<'a>(old: &Chain, new: &'a Chain) -> Option<&'a LookUp> {
         .find(|(index, look_up)| old.get(*index) != Some(*look_up))
         .map(|(_, look_up)| look_up)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        reason = "a test that can't go on says so by panicking"
+    )]
+
+    use super::*;
+    use crate::watch::chain::Place;
+
+    const SETTLE: Duration = Duration::from_millis(50);
+    const STORM: Duration = Duration::from_millis(500);
+    const FRESH: Duration = Duration::ZERO;
+
+    #[expect(clippy::disallowed_methods, reason = "an instant can't be had otherwise")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn place(inode: u64) -> Place {
+        Place { mount: 1, identity: Identity { device: 1, inode, born: (0, 0) } }
+    }
+
+    fn found(directory: u64, name: &str, inode: u64, kind: Kind) -> LookUp {
+        let found = Found::Node { place: place(inode), kind, text: Vec::new() };
+        LookUp { directory: place(directory), name: name.into(), found }
+    }
+
+    /// Two files in a directory that is found by one look-up.
+    fn pair(directory: u64, files: [u64; 2]) -> Vec<Chain> {
+        let chain = |name, file| {
+            vec![found(1, "current", directory, Kind::Directory), found(directory, name, file, Kind::File)]
+        };
+        vec![chain("tls.crt", files[0]), chain("tls.key", files[1])]
+    }
+
+    fn content(letter: u8, verdict: Verdict, age: Duration) -> Reading {
+        Reading::Content { digest: [letter; 32], verdict, age }
+    }
+
+    struct Set {
+        settling: Settling,
+        now: Instant,
+    }
+
+    impl Set {
+        /// Serving `a`, found through directory 10.
+        fn serving() -> Self {
+            let now = start();
+            let mut set = Self { settling: Settling::new(SETTLE, STORM, now), now };
+            set.walk(pair(10, [11, 12]), Trigger::Start);
+            assert_eq!(set.read(content(b'a', Verdict::Valid, ms(5000))), Decision::Commit);
+            assert_eq!(set.settling.confirm().unwrap().publication, Publication::Found);
+            set.settling.on_committed([b'a'; 32]);
+            set
+        }
+
+        fn walk(&mut self, chains: Vec<Chain>, trigger: Trigger) {
+            self.settling.on_walk(chains, Cause { trigger, since: self.now }, Sight::Clear);
+        }
+
+        fn read(&mut self, reading: Reading) -> Decision {
+            self.settling.on_reading(reading, self.now).0
+        }
+
+        fn look(&mut self, chains: Vec<Chain>, letter: u8, trigger: Trigger) -> Decision {
+            self.walk(chains, trigger);
+            self.read(content(letter, Verdict::Valid, FRESH))
+        }
+    }
+
+    #[test]
+    fn a_change_is_atomic_only_through_one_look_up_to_unseen_files() {
+        let rows = [
+            ("another directory, other files", pair(20, [21, 22]), Decision::Commit),
+            ("the same directory, other files", pair(10, [21, 22]), Decision::Wait),
+            ("another directory, a file that is served", pair(20, [21, 12]), Decision::Wait),
+            ("nothing but the bytes", pair(10, [11, 12]), Decision::Wait),
+        ];
+        for (name, chains, decision) in rows {
+            assert_eq!(Set::serving().look(chains, b'b', Trigger::Event), decision, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_seen_unfinished_must_settle() {
+        let rows = [
+            ("incomplete", Reading::Unresolved),
+            ("refused", content(b'x', Verdict::Invalid, FRESH)),
+            ("moving", Reading::Moving),
+        ];
+        for (name, first) in rows {
+            let mut set = Set::serving();
+            set.walk(pair(20, [21, 22]), Trigger::Event);
+            set.read(first);
+            assert_eq!(set.look(pair(20, [21, 22]), b'b', Trigger::Event), Decision::Wait, "{name}");
+            assert_eq!(
+                set.look(pair(30, [31, 32]), b'c', Trigger::Event),
+                Decision::Commit,
+                "{name}, then another"
+            );
+        }
+    }
+
+    #[test]
+    fn an_event_before_the_commit_makes_it_wait_unless_it_is_atomic() {
+        let mut set = Set::serving();
+        assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Event), Decision::Wait);
+        set.now += SETTLE;
+        assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Retry), Decision::Commit);
+        set.settling.on_event(set.now);
+        assert_eq!(set.settling.confirm(), None);
+
+        assert_eq!(set.look(pair(20, [21, 22]), b'c', Trigger::Event), Decision::Commit);
+        set.settling.on_event(set.now);
+        assert_eq!(set.settling.confirm().unwrap().publication, Publication::Atomic);
+    }
+
+    #[test]
+    fn a_commit_tells_who_noticed_first() {
+        let mut set = Set::serving();
+        let noticed = set.now;
+        assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Event), Decision::Wait);
+        set.now += ms(10);
+        set.settling.on_event(set.now);
+        assert_eq!(set.look(pair(10, [11, 12]), b'c', Trigger::Event), Decision::Wait);
+        set.now += ms(100);
+        assert_eq!(set.look(pair(10, [11, 12]), b'c', Trigger::Retry), Decision::Commit);
+        let commit = set.settling.confirm().unwrap();
+        assert_eq!((commit.trigger, commit.noticed), (Trigger::Event, noticed));
+        assert_eq!(commit.announcement, Announcement::Announced);
+    }
+
+    #[test]
+    fn the_timer_is_credited_only_with_what_no_event_tells() {
+        for (is_told, announcement) in [(false, Announcement::Missed), (true, Announcement::Announced)] {
+            let mut set = Set::serving();
+            assert_eq!(set.look(pair(20, [21, 22]), b'b', Trigger::Timer), Decision::Commit);
+            if is_told {
+                set.settling.on_event(set.now);
+            }
+            assert_eq!(set.settling.confirm().unwrap().announcement, announcement);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_for_want_of_means_is_not_held_to_be_missed() {
+        let mut set = Set::serving();
+        set.walk(pair(20, [21, 22]), Trigger::Event);
+        assert_eq!(set.read(Reading::Failed), Decision::Keep);
+        set.now += ms(100);
+        assert_eq!(set.look(pair(20, [21, 22]), b'b', Trigger::Retry), Decision::Wait);
+        set.now += ms(100);
+        assert_eq!(set.look(pair(20, [21, 22]), b'b', Trigger::Retry), Decision::Commit);
+        assert_eq!(set.settling.confirm().unwrap().announcement, Announcement::Announced);
+    }
+
+    #[test]
+    fn what_comes_back_to_what_is_served_is_no_change() {
+        let mut set = Set::serving();
+        set.walk(pair(10, [11, 12]), Trigger::Event);
+        assert_eq!(set.read(Reading::Unresolved), Decision::Keep);
+        assert_eq!(set.look(pair(20, [21, 22]), b'a', Trigger::Event), Decision::Unchanged);
+        assert_eq!(set.settling.confirm(), None);
+    }
+}

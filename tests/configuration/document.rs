@@ -94,13 +94,20 @@ fn document_entry(group: &str, row: &str) -> (Entry, String) {
 
 #[test]
 fn help_and_document_tell_the_same_of_every_flag() {
-    for (subcommand, flags) in [("serve", 24), ("demo", 3)] {
+    for (subcommand, flags) in [("serve", 24), ("demo", 3), ("doctor", 8)] {
         let help: Vec<_> = help_entries(subcommand);
         let document: Vec<_> = document_entries(subcommand).into_iter().map(|(entry, _)| entry).collect();
         assert_eq!(help, document);
         // A reader of help that finds nothing would make both sides equal.
         assert_eq!(help.len(), flags, "{subcommand}");
     }
+}
+
+#[test]
+fn doctor_takes_the_flags_of_serve_that_decide_whether_a_pair_can_be_served() {
+    let serve = help_entries("serve");
+    let shared: Vec<_> = help_entries("doctor").into_iter().filter(|entry| serve.contains(entry)).collect();
+    assert_eq!(shared.len(), 7);
 }
 
 #[test]

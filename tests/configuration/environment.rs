@@ -55,7 +55,14 @@ fn variables_that_kubernetes_sets_beside_a_service_of_our_name_do_no_harm() {
 
 #[test]
 fn help_and_version_are_no_faults() {
-    for args in [&["--help"][..], &["--version"], &["serve", "--help"], &["demo", "-h"], &["serve", "-V"]] {
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["serve", "--help"],
+        &["demo", "-h"],
+        &["doctor", "--help"],
+        &["serve", "-V"],
+    ] {
         let output = run(args, &[]);
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{args:?}");
         assert!(!output.stdout.is_empty(), "{args:?}");

@@ -147,7 +147,7 @@ fn lengths_end_where_the_kernel_and_the_wire_end_them() {
 
 #[test]
 fn every_flag_that_is_wrong_is_reported_in_one_run() {
-    for subcommand in ["serve", "demo"] {
+    for subcommand in ["serve", "demo", "doctor"] {
         let flags: Vec<_> = help_entries(subcommand).into_iter().map(|entry| entry.flag).collect();
         // Neither a word, a number, a duration, an address, a list, nor a file.
         let words = flags.iter().map(|flag| format!("{flag}=/,,/"));

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tlsidecar::config::{
-    Admin, CipherSuites, Command, Config, Demo, Endpoint, ExpiredCertificate, Limits, Listen, Log, LogFormat,
-    LogLevel, MissingCertificate, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
+    Admin, CipherSuites, Command, Config, Demo, Doctor, Endpoint, ExpiredCertificate, Limits, Listen, Log,
+    LogFormat, LogLevel, MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers,
 };
 
 use crate::{REQUIRED, parse, serve};
@@ -203,6 +203,29 @@ fn paths_may_hold_any_bytes() {
 }
 
 #[test]
+fn doctor_values() {
+    let doctor = |words: &[&str]| {
+        let words = [&["doctor", "--cert=a/tls.crt", "--key=/b/tls.key"], words].concat();
+        match parse(words) {
+            Ok(Command::Doctor(doctor)) => *doctor,
+            other => panic!("{other:?}"),
+        }
+    };
+    let plain = doctor(&[]);
+    let expected = Doctor {
+        cert: "/work/here/a/tls.crt".into(),
+        key: "/b/tls.key".into(),
+        expired: ExpiredCertificate::Refuse,
+        tls: serve(&[]).unwrap().tls,
+        output: Output::Text,
+    };
+    assert_eq!(plain, expected);
+    let chosen = doctor(&["--json", "--allow-expired", "--tls-min-version=1.3"]);
+    assert_eq!((chosen.output, chosen.expired), (Output::Json, ExpiredCertificate::Serve));
+    assert_eq!(chosen.tls.min_version, TlsVersion::V1_3);
+}
+
+#[test]
 fn demo_values() {
     let demo = |rotations, millis, listen: &str| {
         Ok(Command::Demo(Demo {
@@ -214,4 +237,15 @@ fn demo_values() {
     assert_eq!(parse(["demo"]), demo(0, 3000, "127.0.0.1:0"));
     let words = ["demo", "--rotations", "5", "--interval=250ms", "--listen=[::1]:9000"];
     assert_eq!(parse(words), demo(5, 250, "[::1]:9000"));
+}
+
+#[test]
+fn a_list_of_older_suites_leaves_the_newest_version_on() {
+    for (text, listed) in [
+        ("ECDHE-RSA-AES128-GCM-SHA256", vec![0x1301, 0x1302, 0x1303, 0xc02f]),
+        ("TLS_AES_256_GCM_SHA384,ECDHE-RSA-AES128-GCM-SHA256", vec![0x1302, 0xc02f]),
+    ] {
+        let config = serve(&[&format!("--tls-cipher-suites={text}")]).expect(text);
+        assert_eq!(config.tls.cipher_suites, CipherSuites::Listed(listed), "{text}");
+    }
 }

@@ -88,10 +88,11 @@ impl Shell {
     /// Turns until this content is served.
     fn serve(&mut self, content: &str) {
         let deadline = now() + PATIENCE;
+        self.turn();
         while self.served.as_ref().is_none_or(|served| served[0] != content.as_bytes()) {
             assert!(now() < deadline, "{content} is not served");
-            self.turn();
             self.wait();
+            self.turn();
         }
     }
 
@@ -166,7 +167,7 @@ fn a_volume_is_followed_through_its_swaps() {
 }
 
 #[test]
-fn files_are_followed_in_place_and_over_the_death_of_their_directory() {
+fn files_are_followed_in_place_and_to_a_new_directory() {
     let parent = TempDir::new().unwrap();
     let volume = volume(&parent);
     let mut shell = Shell::new(&volume);
@@ -179,7 +180,16 @@ fn files_are_followed_in_place_and_over_the_death_of_their_directory() {
     fs::create_dir(&volume).unwrap();
     put(&volume, "three");
     shell.serve("three");
-    assert_eq!(kernel_watches(&shell.filesystem), shell.watcher.watch_count());
+    fs::rename(&volume, parent.path().join("moved")).unwrap();
+    fs::create_dir(&volume).unwrap();
+    put(&volume, "four");
+    shell.serve("four");
+    let watches = shell.watcher.watch_count();
+    assert_eq!(
+        kernel_watches(&shell.filesystem),
+        watches,
+        "the directory that was moved away is not watched"
+    );
 }
 
 #[test]
@@ -218,12 +228,9 @@ fn a_watch_is_on_the_inode_whatever_becomes_of_its_path() {
     let node = files::look_up(root.as_fd(), b"volume").unwrap();
     fs::rename(&volume, parent.path().join("moved")).unwrap();
     fs::create_dir(&volume).unwrap();
-    let watch = queue.watch(node.as_fd(), Interest::Directory).unwrap();
-    assert_eq!(
-        queue.watch(node.as_fd(), Interest::DirectoryAndWrites).unwrap(),
-        watch,
-        "one inode, one watch"
-    );
+    let watch = queue.watch(node.as_fd(), Interest::DirectoryAndWrites).unwrap();
+    let again = queue.watch(node.as_fd(), Interest::Directory).unwrap();
+    assert_eq!(again, watch, "one inode, one watch");
     fs::write(parent.path().join("moved").join("f"), "").unwrap();
     fs::write(volume.join("g"), "").unwrap();
     let mut names = Vec::new();
@@ -291,4 +298,20 @@ fn looking_up_pins_and_does_not_follow() {
     assert_eq!(identity(files::facts(node.as_fd()).unwrap()), first);
     assert!(files::look_up(root.as_fd(), b"volume").is_err());
     assert!(files::look_up(root.as_fd(), b"a\0b").is_err());
+}
+
+#[test]
+fn as_many_links_are_followed_as_the_kernel_follows() {
+    let parent = TempDir::new().unwrap();
+    let at = |count: usize| parent.path().join(format!("link{count}"));
+    fs::write(at(0), "content").unwrap();
+    for count in 1..=41 {
+        symlink(at(count - 1).file_name().unwrap(), at(count)).unwrap();
+    }
+    for count in [1, 40, 41] {
+        let path = at(count).into_os_string().into_encoded_bytes();
+        let mut watcher = Watcher::new(vec![path.clone()], Timing::new(None, 1), now());
+        let pass = watcher.pass(&mut RealFilesystem::new(), now());
+        assert_eq!(pass.targets[0].is_ok(), files::resolve(&path).is_ok(), "{count} links");
+    }
 }

@@ -9,4 +9,5 @@
 )]
 
 mod kernel;
+mod relay;
 mod watch;

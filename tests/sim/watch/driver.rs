@@ -52,6 +52,8 @@ pub(crate) struct Driver {
     pub(crate) passes: usize,
     /// Drains that woke the watcher.
     pub(crate) wakes: usize,
+    /// What the last pass could not find, as told to people.
+    pub(crate) unresolved: Vec<String>,
     /// Passes in which certificate and key were of different generations.
     pub(crate) mismatches: usize,
 }
@@ -84,6 +86,7 @@ impl Driver {
             commits: Vec::new(),
             passes: 0,
             wakes: 0,
+            unresolved: Vec::new(),
             mismatches: 0,
         }
     }
@@ -170,6 +173,8 @@ impl Driver {
         let now = self.now();
         let pass = self.watcher.pass(&mut self.world, now);
         self.passes += 1;
+        self.unresolved =
+            pass.targets.iter().filter_map(|it| it.as_ref().err()).map(ToString::to_string).collect();
         let (reading, pair) = self.read(&pass);
         let decision = self.watcher.on_read(reading, now);
         if decision == Decision::Commit {

@@ -40,6 +40,10 @@ fn a_change_file_by_file_is_taken_after_quiet_time() {
         ("by rename", "mkdir /v/c; put /v/c 1; start; rename /v/c 2"),
         ("in the directory of a generation", "mkdir /v/c; swap /v/c 1; start; put /v/c/..data 2"),
         (
+            "in the directory of the second generation",
+            "mkdir /v/c; swap /v/c 9; start; swap /v/c 1; put /v/c/..data 2",
+        ),
+        (
             "into a directory that is already linked",
             "mkdir /v/c /v/n; put /v/c 1; start; rm /v/c; ln n /v/c; put /v/n 2",
         ),
@@ -50,7 +54,50 @@ fn a_change_file_by_file_is_taken_after_quiet_time() {
         assert_eq!(teller.driver().served(), Some(1), "{name}");
         teller.driver().advance(10);
         assert_eq!(teller.driver().served(), Some(2), "{name}");
-        assert_eq!(teller.driver().publications(), [Publication::Found, Publication::Settled], "{name}");
+        assert_eq!(teller.driver().publications().last(), Some(&Publication::Settled), "{name}");
+    }
+}
+
+#[test]
+fn a_change_between_two_looks_that_is_not_one_look_up_settles_too() {
+    let rows = [
+        ("in place", "mkdir /v/c; put /v/c 1; start; put /v/c 2"),
+        ("by rename", "mkdir /v/c; put /v/c 1; start; rename /v/c 2"),
+        (
+            "in the directory of the second generation",
+            "mkdir /v/c; swap /v/c 9; start; swap /v/c 1; wait 0; put /v/c/..data 2",
+        ),
+        (
+            "by two links",
+            "mkdir /v/c /v/1 /v/2; put /v/1 1; put /v/2 2; ln 1 /v/a; ln 1 /v/b; start /v/a/tls.crt /v/b/tls.key; \
+             wait 0; lnf 2 /v/a; lnf 2 /v/b",
+        ),
+    ];
+    for (name, story) in rows {
+        let mut teller = Teller::new(Turns::WhileWaiting, Delivery::AsTheyCome);
+        teller.tell(story);
+        teller.tell("wait 45");
+        assert_eq!(teller.driver().served(), Some(1), "{name}");
+        teller.tell("wait 10");
+        assert_eq!(teller.driver().served(), Some(2), "{name}");
+    }
+}
+
+#[test]
+fn where_a_path_breaks_is_told() {
+    let rows = [
+        ("start", "/v does not exist"),
+        ("mkdir /v; start", "/v/c does not exist"),
+        ("mkdir /v/c; swap /v/c 1; rm /v/c/..data; start", "/v/c/..data does not exist"),
+        ("mkdir /v; crt /v/c 1; start", "/v/c is not a directory"),
+        ("mkdir /v/c/tls.crt; start", "/v/c/tls.crt is a directory, not a file"),
+        ("mkdir /v/c; fifo /v/c/tls.crt; start", "/v/c/tls.crt is not a regular file"),
+        ("mkdir /v; ln d /v/c; ln c /v/d; start", "/v/c is one symbolic link too many"),
+        ("mkdir /v/c; seal /v/c; start", "/v/c/tls.crt may not be looked up: permission denied"),
+        ("mkdir /v /w/x; ln ../w/x/../y /v/c; start", "/w/y does not exist"),
+    ];
+    for (story, expected) in rows {
+        assert_eq!(told(story).driver().unresolved[0], expected, "{story}");
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Turns {
     WhileWaiting,
 }
 
-/// `start` begins to watch `/v/c`; `want N` waits until all has settled and expects generation N.
+/// `start` begins to watch the pair in `/v/c`, unless it names another directory or two files; `want N` waits until all has settled and expects generation N.
 const STORIES: &[(&str, &str)] = &[
     (
         "a secret volume is swapped again and again",
@@ -166,7 +166,7 @@ const STORIES: &[(&str, &str)] = &[
     ),
     (
         "a link in a directory that may not be watched",
-        "mkdir /v/c /v/d; put /v/c 1; ln c /v/l; put /v/d 2; lock /v; start-at /v/l; want 1; lnf d /v/l; want 2",
+        "mkdir /v/c /v/d; put /v/c 1; ln c /v/l; put /v/d 2; lock /v; start /v/l; want 1; lnf d /v/l; want 2",
     ),
     (
         "rights taken away and given back",
@@ -194,6 +194,11 @@ const STORIES: &[(&str, &str)] = &[
     (
         "a file system that others change unseen",
         "mkdir /v/c; silent /v/c; put /v/c 1; start; want 1; mode polling; put /v/c 2; wait 6000; want 2; missed 0",
+    ),
+    (
+        "no descriptors, then enough",
+        "mkdir /v/c; put /v/c 1; start; want 1; descriptors none; put /v/c 2; want 1; mode polling; descriptors enough; \
+         wait 6000; want 2; missed 0; mode events; put /v/c 3; want 3",
     ),
     (
         "a key that does not match, repaired",
@@ -228,6 +233,16 @@ const STORIES: &[(&str, &str)] = &[
         "an authority appended late by another open",
         "mkdir /v/c; put /v/c 1; start; want 1; key /v/c/tls.key 2; leaf /v/c/tls.crt 2; wait 400; crt /v/c/tls.crt 2; want 2; \
          commits 2",
+    ),
+    (
+        "a directory of look-ups that also holds a file",
+        "mkdir /v/c/sub; put /v/c 1; put /v/c/sub 1; start /v/c/sub/tls.crt /v/c/tls.key; want 1; put /v/c 2; want 1; \
+         put /v/c/sub 2; want 2",
+    ),
+    (
+        "one directory mounted twice, with something mounted in one of them",
+        "mkdir /m/sub /n; bind /m /n; put /m/sub 1; mount /m/sub; put /m/sub 1; start /m/sub/tls.crt /n/sub/tls.key; want 1; mode events; \
+         put /m/sub 2; want 1; put /n/sub 2; want 2",
     ),
 ];
 
@@ -270,21 +285,23 @@ impl Teller {
         self.driver.as_mut().expect("the story has started")
     }
 
-    fn start(&mut self, directory: &str) {
+    fn start(&mut self, paths: [Vec<u8>; 2]) {
         let mut world = self.world.take().unwrap();
         world.now_ms += 5000;
-        self.driver = Some(Driver::new(world, pair_in(directory), self.interval, self.delivery));
+        self.driver = Some(Driver::new(world, paths, self.interval, self.delivery));
         self.driver().turn();
     }
 
     fn tell_line(&mut self, verb: &str, words: &[&str]) {
         match (verb, words) {
-            ("start", []) => self.start("/v/c"),
-            ("start-at", [directory]) => self.start(directory),
+            ("start", []) => self.start(pair_in("/v/c")),
+            ("start", [directory]) => self.start(pair_in(directory)),
+            ("start", [certificate, key]) => self.start([bytes(certificate), bytes(key)]),
             ("wait", [ms]) => self.driver().advance(ms.parse().unwrap()),
             ("limit", [count]) => self.world().queue.max_entries = count.parse().unwrap(),
             ("watches", [count]) => self.world().queue.max_watches = count.parse().unwrap(),
             ("queue", [state]) => self.world().grants_queue = *state == "on",
+            ("descriptors", [state]) => self.world().is_exhausted = *state == "none",
             ("held", []) => self.world().is_held = true,
             ("forgetful", []) => self.world().is_forgetful = true,
             ("break", []) => {

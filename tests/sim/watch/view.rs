@@ -41,6 +41,9 @@ impl Filesystem for World {
     fn look_up(&mut self, directory: &Node, name: &[u8]) -> io::Result<Node> {
         self.assert_watched(*directory, name.ends_with(b".crt") || name.ends_with(b".key"));
         self.on_call();
+        if self.is_exhausted {
+            return Err(ErrorKind::OutOfMemory.into());
+        }
         if !self.inodes[directory.inode].searchable {
             return Err(ErrorKind::PermissionDenied.into());
         }
@@ -79,6 +82,9 @@ impl Filesystem for World {
 
     fn resolve(&mut self, path: &[u8]) -> io::Result<Node> {
         self.on_call();
+        if self.is_exhausted {
+            return Err(ErrorKind::OutOfMemory.into());
+        }
         let path = match &self.detour {
             Some((from, to)) if from == path => to,
             Some(_) | None => path,

@@ -57,6 +57,8 @@ pub(crate) struct World {
     /// Inodes that could not be watched when it was tried.
     pub(crate) refused: BTreeSet<usize>,
     pub(crate) mounts_changed: bool,
+    /// No look-up succeeds, as when descriptors have run out.
+    pub(crate) is_exhausted: bool,
     pub(crate) now_ms: u64,
     /// Somebody holds every inode open: it does not die with its last name.
     pub(crate) is_held: bool,
@@ -95,6 +97,7 @@ impl World {
             grants_queue: true,
             refused: BTreeSet::new(),
             mounts_changed: false,
+            is_exhausted: false,
             now_ms: 1_000_000,
             is_held: false,
             is_forgetful: false,

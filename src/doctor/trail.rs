@@ -1,0 +1,148 @@
+//! Every look-up behind a path, for people to read: what the walk of the serving path would find, one step after
+//! another, with owner, rights and mount.
+//!
+//! It opens nothing but directories and links, and those only to look names up. It does not judge what it finds.
+//! `tests/doctor.rs` shows it on real directories.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use super::accounts::Accounts;
+use super::examination::{Inode, Kind, Mode, MountPoint, Step};
+use super::mounts::Mount;
+use super::printable::printable;
+use crate::sys::files;
+
+/// As many links as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// More than any path needs that the kernel accepts within that many links and that people can read.
+const STEPS_MAX: usize = 512;
+
+/// What numbers mean here.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) accounts: Accounts,
+    pub(super) mounts: Vec<Mount>,
+}
+
+/// The look-ups behind an absolute path, as far as they lead.
+pub(super) fn follow(path: &[u8], names: &Names) -> Vec<Step> {
+    let mut trail = Trail { names, steps: Vec::new() };
+    // What keeps the root from being looked at is the last step; the serving path tells of it too.
+    let _ = trail.walk(path);
+    trail.steps
+}
+
+#[derive(Debug)]
+struct Trail<'a> {
+    names: &'a Names,
+    steps: Vec<Step>,
+}
+
+impl Trail<'_> {
+    fn walk(&mut self, path: &[u8]) -> io::Result<()> {
+        let root = files::root()?;
+        self.note(b"/", &root)?;
+        let mut directory = root.try_clone()?;
+        let mut place: Vec<Vec<u8>> = Vec::new();
+        let mut todo = components(path);
+        let mut links = 0;
+        while let Some(name) = todo.pop()
+            && self.steps.len() < STEPS_MAX
+        {
+            let mut here = place.clone();
+            if name == b".." {
+                here.pop();
+            } else {
+                here.push(name.clone());
+            }
+            let node = match files::look_up(directory.as_fd(), &name) {
+                Ok(node) => node,
+                Err(error) => {
+                    self.steps.push(nothing(&shown(&here)));
+                    return Err(error);
+                }
+            };
+            let (kind, text) = self.note(&shown(&here), &node)?;
+            match kind {
+                Kind::Directory => (directory, place) = (node, here),
+                Kind::Link if links < LINKS_MAX => {
+                    links += 1;
+                    if text.starts_with(b"/") {
+                        (directory, place) = (root.try_clone()?, Vec::new());
+                    }
+                    todo.extend(components(&text));
+                }
+                Kind::Link | Kind::File | Kind::Fifo | Kind::Socket | Kind::Device | Kind::Nothing => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a step for what a look-up found; its kind, and its text if it is a link.
+    fn note(&mut self, path: &[u8], node: &OwnedFd) -> io::Result<(Kind, Vec<u8>)> {
+        let metadata = File::from(node.try_clone()?).metadata()?;
+        let facts = files::facts(node.as_fd())?;
+        let kind = kind(metadata.file_type());
+        let text = if kind == Kind::Link { files::link_text(node.as_fd())? } else { Vec::new() };
+        let mount = facts.mount.and_then(|id| self.names.mounts.iter().find(|mount| mount.id == id));
+        self.steps.push(Step {
+            path: printable(path),
+            kind,
+            link_text: (kind == Kind::Link).then(|| printable(&text)),
+            inode: Some(Inode {
+                owner: self.names.accounts.owner(metadata.uid(), metadata.gid()),
+                mode: Mode(metadata.mode() & 0o7777),
+                names: metadata.nlink(),
+                size_bytes: metadata.size(),
+                is_mount_root: facts.is_mount_root || mount.is_some_and(|mount| mount.point == path),
+                mount: mount.map(mount_point),
+            }),
+        });
+        Ok((kind, text))
+    }
+}
+
+/// The components still to be looked up, the next one last.
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
+    names.rev().map(<[u8]>::to_vec).collect()
+}
+
+fn shown(place: &[Vec<u8>]) -> Vec<u8> {
+    if place.is_empty() {
+        return b"/".to_vec();
+    }
+    place.iter().flat_map(|name| [&b"/"[..], name]).flatten().copied().collect()
+}
+
+fn nothing(path: &[u8]) -> Step {
+    Step { path: printable(path), kind: Kind::Nothing, link_text: None, inode: None }
+}
+
+fn kind(of: std::fs::FileType) -> Kind {
+    if of.is_dir() {
+        Kind::Directory
+    } else if of.is_file() {
+        Kind::File
+    } else if of.is_symlink() {
+        Kind::Link
+    } else if of.is_fifo() {
+        Kind::Fifo
+    } else if of.is_socket() {
+        Kind::Socket
+    } else {
+        Kind::Device
+    }
+}
+
+fn mount_point(mount: &Mount) -> MountPoint {
+    MountPoint {
+        point: printable(&mount.point),
+        root: printable(&mount.root),
+        filesystem: printable(&mount.filesystem),
+    }
+}

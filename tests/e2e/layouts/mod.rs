@@ -1,0 +1,141 @@
+//! Layouts of certificate files: a table of what may happen to them, played on memory and on disk, with events alone.
+//!
+//! `TLSIDECAR_E2E_CASE=text` plays only the rows whose names contain the text; `TLSIDECAR_E2E_PLACES=/a:/b` adds folders
+//! on further file systems.
+
+mod case;
+mod play;
+mod table;
+mod volumes;
+mod writers;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::geteuid;
+
+use self::case::{Case, Needs};
+use self::play::Play;
+use crate::material::{Generations, Place, disk, further, memory};
+
+/// Rows mostly wait, so more of them at once than there are cores.
+const AT_ONCE: usize = 4;
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Failed,
+    NotApplicable(String),
+}
+
+#[test]
+fn every_layout_is_followed_in_memory() {
+    match memory() {
+        Some(place) => play_all(&place),
+        None => eprintln!("not applicable: /dev/shm is no tmpfs here"),
+    }
+}
+
+#[test]
+fn every_layout_is_followed_on_disk() {
+    match disk() {
+        Some(place) => play_all(&place),
+        None => eprintln!("not applicable: all temporary folders are in memory here"),
+    }
+}
+
+#[test]
+fn every_layout_is_followed_in_further_places() {
+    further().iter().for_each(play_all);
+}
+
+#[test]
+fn names_of_layouts_are_unique() {
+    let mut names: Vec<String> = table::cases().into_iter().map(|row| row.name).collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+fn play_all(place: &Place) {
+    let only = std::env::var_os("TLSIDECAR_E2E_CASE").unwrap_or_default().to_string_lossy().into_owned();
+    let rows: Vec<Case> = table::cases().into_iter().filter(|row| row.name.contains(&only)).collect();
+    let generations = Generations::new();
+    let verdicts = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let verdict = judge(place, row, &generations);
+                    verdicts.lock().unwrap().push((row.name.clone(), verdict));
+                }
+            });
+        }
+    });
+    report(place, verdicts.into_inner().unwrap());
+}
+
+fn report(place: &Place, mut verdicts: Vec<(String, Verdict)>) {
+    verdicts.sort_by(|one, other| one.0.cmp(&other.0));
+    eprintln!("layouts on {}:", place.kind);
+    for (name, verdict) in &verdicts {
+        match verdict {
+            Verdict::Passed => eprintln!("  passed          {name}"),
+            Verdict::Failed => eprintln!("  FAILED          {name}"),
+            Verdict::NotApplicable(reason) => eprintln!("  not applicable  {name}: {reason}"),
+        }
+    }
+    let failed: Vec<_> = verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Failed).collect();
+    assert!(failed.is_empty(), "{} of {} rows failed on {}", failed.len(), verdicts.len(), place.kind);
+}
+
+fn judge(place: &Place, row: &Case, generations: &Generations) -> Verdict {
+    let folder = place.folder();
+    if let Some(reason) = why_not(row.needs) {
+        return Verdict::NotApplicable(reason);
+    }
+    // A thread of the row's own: its mount namespace ends with it, and so do the mounts, before the folder is removed.
+    let played = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            if row.needs == Needs::Mounts {
+                own_mounts();
+            }
+            catch_unwind(AssertUnwindSafe(|| Play::new(folder.path(), row, generations).run()))
+        });
+        thread.join()
+    });
+    if matches!(played, Ok(Ok(()))) { Verdict::Passed } else { Verdict::Failed }
+}
+
+/// Why a row does not apply on this machine.
+fn why_not(needs: Needs) -> Option<String> {
+    match needs {
+        Needs::Nothing => None,
+        Needs::Mounts => may_not_mount(),
+        Needs::Nobody => (!geteuid().is_root()).then(|| "only root may become another user".to_owned()),
+        Needs::Tool(name) => {
+            let found =
+                Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            found.is_err().then(|| format!("{name} is not installed"))
+        }
+    }
+}
+
+fn may_not_mount() -> Option<String> {
+    let tried = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNS)).join().unwrap();
+    tried.err().map(|errno| format!("no mount namespace of its own: {errno}"))
+}
+
+/// Gives this thread, and the processes it starts, mounts that nobody else sees.
+fn own_mounts() {
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    let nothing = None::<&str>;
+    mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).unwrap();
+}
