@@ -101,6 +101,21 @@ fn who_does_not_finish_a_handshake_is_counted_by_kind() {
 }
 
 #[test]
+fn a_limit_that_keeps_clients_waiting_is_told_while_it_does() {
+    let mut sidecar = Sidecar::start(&["--max-connections=1"]);
+    sidecar.rotate();
+    let address = sidecar.listening();
+    let mut first = sidecar.client().connect(address).unwrap();
+    first.request("/").unwrap();
+    let waiting = std::net::TcpStream::connect(address).unwrap();
+    sidecar.metric_becomes("tlsidecar_accepting_paused_workers{limit=\"connections\"}", 1.0);
+    assert_eq!(sidecar.metric("tlsidecar_limits_reached_total{limit=\"connections\"}"), Some(1.0));
+    assert_eq!(sidecar.metric("tlsidecar_connections_accepted_total"), Some(1.0));
+    drop((first, waiting));
+    sidecar.metric_becomes("tlsidecar_accepting_paused_workers{limit=\"connections\"}", 0.0);
+}
+
+#[test]
 fn who_drains_lives_and_says_that_it_is_not_ready() {
     let mut sidecar = Sidecar::start(&[]);
     sidecar.rotate();

@@ -37,6 +37,12 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A pause that is part of what a client does.
+#[expect(clippy::disallowed_methods, reason = "the client's own slowness is what is tested")]
+pub(crate) fn pause(length: Duration) {
+    std::thread::sleep(length);
+}
+
 /// A sidecar over a secret volume, which ends with this value.
 pub(crate) struct Sidecar {
     child: Child,
