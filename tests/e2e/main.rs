@@ -25,6 +25,7 @@ mod upstream;
 mod arguments;
 mod bytes;
 mod clients;
+mod degraded;
 mod demo;
 mod harness;
 mod layouts;

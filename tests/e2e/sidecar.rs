@@ -20,9 +20,9 @@ use crate::procfs::Proc;
 
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// The binary with arguments, and without options from this process's environment.
-fn command(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tlsidecar"));
+/// A program with arguments, and without the sidecar's options from this process's environment.
+fn command(program: &str, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments.into_iter().map(Into::into));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TLSIDECAR_") {
@@ -44,7 +44,7 @@ pub(crate) struct Finished {
 /// Runs the binary to its end, with settings from the environment; one that does not end in time is killed.
 pub(crate) fn run(environment: &[(&str, &str)], arguments: &[&str]) -> Finished {
     let (mut stdout, mut stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    let mut command = command(arguments);
+    let mut command = command(env!("CARGO_BIN_EXE_tlsidecar"), arguments);
     command.envs(environment.iter().copied());
     command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
     let mut child = command.spawn().unwrap();
@@ -67,6 +67,7 @@ fn whole(file: &mut File) -> String {
 pub(crate) struct Serve {
     arguments: Vec<OsString>,
     environment: Vec<(String, String)>,
+    before: Option<String>,
 }
 
 impl Serve {
@@ -84,13 +85,13 @@ impl Serve {
             "--log-format".into(),
             "json".into(),
         ];
-        Self { arguments: arguments.into(), environment: Vec::new() }
+        Self { arguments: arguments.into(), environment: Vec::new(), before: None }
     }
 
     /// A command line all of the caller's own; the log must come out as JSON all the same.
     pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
         let arguments = ["serve"].iter().chain(arguments).map(OsString::from).collect();
-        Self { arguments, environment: Vec::new() }
+        Self { arguments, environment: Vec::new(), before: None }
     }
 
     pub(crate) fn in_environment(mut self, name: &str, value: &str) -> Self {
@@ -110,7 +111,15 @@ impl Serve {
 
     /// Starts it and waits until it has taken its port, whether or not it listens yet.
     pub(crate) fn start(self) -> Sidecar {
-        let command = command(&self.arguments);
+        let command = match &self.before {
+            None => command(env!("CARGO_BIN_EXE_tlsidecar"), &self.arguments),
+            Some(line) => {
+                let mut command = command("unshare", ["-U", "-r", "sh", "-c"]);
+                command.arg(format!("{line}; exec \"$0\" \"$@\""));
+                command.arg(env!("CARGO_BIN_EXE_tlsidecar")).args(&self.arguments);
+                command
+            }
+        };
         self.spawn(command)
     }
 
@@ -124,6 +133,12 @@ impl Serve {
         let mut command = Command::new(copy);
         command.args(&self.arguments).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
         self.spawn(command)
+    }
+
+    /// Starts it in a user namespace of its own, after a line for the shell has run there, with itself as root.
+    pub(crate) fn limited(mut self, line: &str) -> Self {
+        self.before = Some(line.to_owned());
+        self
     }
 
     fn spawn(self, mut command: Command) -> Sidecar {
