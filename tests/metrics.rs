@@ -8,8 +8,10 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use tlsidecar::metrics::{InForce, Metrics, Row};
+use tlsidecar::relay::{CloseReason, Fault, FaultKind};
 
 const DOCUMENT: &str = include_str!("../docs/metrics.md");
 
@@ -126,6 +128,65 @@ fn the_document_is_the_table() {
     let document: Vec<_> = documented().into_iter().map(|(row, ..)| row).collect();
     assert_eq!(document, table);
     assert!(documented().iter().all(|(_, meaning, _)| meaning.len() > 10));
+}
+
+/// The first cells of the document's table with this heading.
+fn words(heading: &str) -> Vec<&'static str> {
+    let (_, table) = DOCUMENT.split_once(&format!("| {heading} | ")).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.split('`').nth(1).unwrap()).collect()
+}
+
+fn reason_after(reason: &CloseReason) -> Option<CloseReason> {
+    use CloseReason as R;
+    Some(match reason {
+        R::Finished => R::ClientTorn,
+        R::ClientTorn => R::ClientReset,
+        R::ClientReset => R::ClientProbe,
+        R::ClientProbe => R::ClientLeft,
+        R::ClientLeft => R::ClientFault(Box::new(Fault { kind: FaultKind::Alert, text: String::new() })),
+        R::ClientFault(_) => R::UpstreamRefused,
+        R::UpstreamRefused => R::UpstreamUnreachable,
+        R::UpstreamUnreachable => R::UpstreamConnectTimeout,
+        R::UpstreamConnectTimeout => R::UpstreamConnectFailed,
+        R::UpstreamConnectFailed => R::UpstreamReset,
+        R::UpstreamReset => R::UpstreamStoppedReading,
+        R::UpstreamStoppedReading => R::HandshakeTimeout,
+        R::HandshakeTimeout => R::IdleTimeout,
+        R::IdleTimeout => R::HalfCloseTimeout,
+        R::HalfCloseTimeout => R::MaximumAge,
+        R::MaximumAge => R::Drain,
+        R::Drain => R::Exhausted,
+        R::Exhausted => R::Bug(""),
+        R::Bug(_) => return None,
+    })
+}
+
+fn kind_after(kind: FaultKind) -> Option<FaultKind> {
+    use FaultKind as K;
+    Some(match kind {
+        K::PlainHttp => K::NotTls,
+        K::NotTls => K::NoSharedVersion,
+        K::NoSharedVersion => K::NoSharedParameters,
+        K::NoSharedParameters => K::NoSharedProtocol,
+        K::NoSharedProtocol => K::Alert,
+        K::Alert => K::BadRecord,
+        K::BadRecord => K::BadMessage,
+        K::BadMessage => K::Misbehaved,
+        K::Misbehaved => K::ClientCertificate,
+        K::ClientCertificate => K::TooLong,
+        K::TooLong => K::KeysExhausted,
+        K::KeysExhausted => K::Internal,
+        K::Internal => return None,
+    })
+}
+
+#[test]
+fn the_document_lists_every_reason_and_every_kind() {
+    let reasons = successors(Some(CloseReason::Finished), reason_after);
+    assert_eq!(words("reason"), reasons.map(|reason| reason.label()).collect::<Vec<_>>());
+    let kinds = successors(Some(FaultKind::PlainHttp), |kind| kind_after(*kind));
+    assert_eq!(words("kind"), kinds.map(FaultKind::label).collect::<Vec<_>>());
 }
 
 #[test]

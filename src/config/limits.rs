@@ -99,6 +99,9 @@ pub const WATCH_RECORD_BYTES_PER_TURN: usize = 64 * 1024;
 /// Descriptors kept free of connections, so that files can be read and questions answered when they run out.
 pub const RESERVED_DESCRIPTORS: usize = 32;
 
+/// Descriptors of each worker: its listener, its epoll instance and what wakes it.
+pub const DESCRIPTORS_PER_WORKER: usize = 3;
+
 /// Clients of the admin endpoint answered at once: kubelet's two probes, a scrape and a person, a few times over. Further
 /// ones wait in the backlog.
 pub const ADMIN_CLIENTS: usize = 16;

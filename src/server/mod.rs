@@ -171,7 +171,7 @@ impl Server {
             stale_limit: config.admin.ready_stale_limit,
         };
         let admin = door.map(|door| {
-            tracing::info!(address = door.address(), "admin endpoint");
+            tracing::info!(address = %door.address(), "admin endpoint");
             Admin::new(door, about, metrics)
         });
         let mut control =

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use super::upstream::Upstreams;
 use crate::certs::{ExpiredAtStart, MinimumVersion, Policy};
-use crate::config::{
-    CipherSuites, Config, ExpiredCertificate, Tls, TlsVersion, Workers, limits::AUTO_WORKERS_MAX,
-    limits::RESERVED_DESCRIPTORS,
-};
+use crate::config::{CipherSuites, Config, ExpiredCertificate, Tls, TlsVersion, Workers, limits};
 use crate::relay;
 use crate::sys::process;
 
@@ -60,14 +57,16 @@ impl Settings {
 /// How many connections fit: two descriptors each, and enough left to read files and answer questions.
 fn connections(config: &Config, descriptors: u64) -> usize {
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-    let fit = (descriptors.saturating_sub(RESERVED_DESCRIPTORS) / 2).max(1);
+    let admin = if config.admin.endpoint.is_some() { limits::ADMIN_CLIENTS + 1 } else { 0 };
+    let kept = limits::RESERVED_DESCRIPTORS + limits::DESCRIPTORS_PER_WORKER * workers(config) + admin;
+    let fit = (descriptors.saturating_sub(kept) / 2).max(1);
     config.limits.connections.map_or(fit, |most| most.get().min(fit))
 }
 
 /// How many workers the configuration means on this machine.
 pub(crate) fn workers(config: &Config) -> usize {
     match config.workers {
-        Workers::Auto => process::processors().min(AUTO_WORKERS_MAX),
+        Workers::Auto => process::processors().min(limits::AUTO_WORKERS_MAX),
         Workers::Fixed(count) => count.get(),
     }
 }

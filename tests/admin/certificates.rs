@@ -24,8 +24,8 @@ fn a_rotation_shows_in_status_and_metrics() {
     assert!(set["watcher"]["directories"].as_array().unwrap().len() > 2, "{set:#}");
     let text = sidecar.ask("/metrics").body;
     assert!(text.contains(&second) && !text.contains(&format!("\"{first}\"")), "{text}");
+    assert!(sidecar.metric("tlsidecar_rotations_total{trigger=\"event\"}") >= Some(1.0));
     for (series, value) in [
-        ("tlsidecar_rotations_total{trigger=\"event\"}", 2.0),
         ("tlsidecar_rotations_found_by_timer_total", 0.0),
         ("tlsidecar_notice_to_publish_seconds_count", 2.0),
         ("tlsidecar_watch_mode{mode=\"events\"}", 1.0),
@@ -49,8 +49,8 @@ fn files_that_cannot_be_served_are_told_and_in_time_make_it_not_ready() {
         until("it is not ready", || Some(sidecar.ask("/readyz")).filter(|answer| answer.code == "503"));
     assert!(ready.body.contains("tls.key: "), "{}", ready.body);
     let failure = &sidecar.status()["sets"][0]["last_failure"];
-    assert_eq!((&failure["stands"], &failure["reason"]), (&true.into(), &"not_pem".into()), "{failure:#}");
-    sidecar.metric_becomes("tlsidecar_reloads_total{result=\"refused\",reason=\"not_pem\"}", 1.0);
+    assert_eq!((&failure["stands"], &failure["reason"]), (&true.into(), &"no_key".into()), "{failure:#}");
+    sidecar.metric_becomes("tlsidecar_reloads_total{result=\"refused\",reason=\"no_key\"}", 1.0);
     sidecar.rotate();
     assert_eq!(sidecar.ask("/readyz").code, "200");
     assert_eq!(sidecar.status()["sets"][0]["last_failure"]["stands"], false);
@@ -98,6 +98,21 @@ fn who_does_not_finish_a_handshake_is_counted_by_kind() {
     sidecar.metric_becomes("tlsidecar_handshake_failures_total{kind=\"plain_http\"}", 1.0);
     assert_eq!(sidecar.metric("tlsidecar_connections_closed_total{reason=\"client_probe\"}"), Some(1.0));
     sidecar.metric_becomes("tlsidecar_handshakes_open", 0.0);
+}
+
+#[test]
+fn a_limit_that_keeps_clients_waiting_is_told_while_it_does() {
+    let mut sidecar = Sidecar::start(&["--max-connections=1"]);
+    sidecar.rotate();
+    let address = sidecar.listening();
+    let mut first = sidecar.client().connect(address).unwrap();
+    first.request("/").unwrap();
+    let waiting = std::net::TcpStream::connect(address).unwrap();
+    sidecar.metric_becomes("tlsidecar_accepting_paused_workers{limit=\"connections\"}", 1.0);
+    assert_eq!(sidecar.metric("tlsidecar_limits_reached_total{limit=\"connections\"}"), Some(1.0));
+    assert_eq!(sidecar.metric("tlsidecar_connections_accepted_total"), Some(1.0));
+    drop((first, waiting));
+    sidecar.metric_becomes("tlsidecar_accepting_paused_workers{limit=\"connections\"}", 0.0);
 }
 
 #[test]

@@ -37,6 +37,12 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A pause that is part of what a client does.
+#[expect(clippy::disallowed_methods, reason = "the client's own slowness is what is tested")]
+pub(crate) fn pause(length: Duration) {
+    std::thread::sleep(length);
+}
+
 /// A sidecar over a secret volume, which ends with this value.
 pub(crate) struct Sidecar {
     child: Child,
@@ -51,7 +57,10 @@ pub(crate) struct Sidecar {
 impl Sidecar {
     /// With an empty volume, answering at a port of 127.0.0.1.
     pub(crate) fn start(flags: &[&str]) -> Self {
-        Self::start_at("127.0.0.1:0", flags)
+        let sidecar = Self::start_at("127.0.0.1:0", flags);
+        // An answer tells that the files have been looked at for the first time.
+        assert_eq!(sidecar.ask("/livez").code, "200");
+        sidecar
     }
 
     /// With an empty volume, answering at `admin`, in which `%` stands for a folder of its own.
