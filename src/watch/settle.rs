@@ -200,6 +200,12 @@ impl Settling {
     }
 
     pub(super) fn on_event(&mut self, now: Instant) {
+        // What begins after a silence is not the end of what was noticed before it, such as a pair that can't be served
+        // and is repaired an hour later.
+        let breaks_silence = self.last_event.is_none_or(|last| now >= last + self.storm * 2);
+        if breaks_silence && self.pending.is_none() {
+            self.origin = None;
+        }
         self.last_event = Some(now);
         self.quiet = Quiet::Disturbed;
         // The timer looked between the change and the news of it: the news counts.
@@ -500,6 +506,7 @@ mod tests {
     fn a_commit_tells_who_noticed_first() {
         let mut set = Set::serving();
         let noticed = set.now;
+        set.settling.on_event(set.now);
         assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Event), Decision::Wait);
         set.now += ms(10);
         set.settling.on_event(set.now);
@@ -509,6 +516,18 @@ mod tests {
         let commit = set.settling.confirm().unwrap();
         assert_eq!((commit.trigger, commit.noticed), (Trigger::Event, noticed));
         assert_eq!(commit.announcement, Announcement::Announced);
+    }
+
+    #[test]
+    fn a_repair_is_noticed_when_it_comes_and_not_when_the_fault_did() {
+        let mut set = Set::serving();
+        set.settling.on_event(set.now);
+        set.walk(pair(20, [21, 22]), Trigger::Event);
+        assert_eq!(set.read(content(b'x', Verdict::Invalid, FRESH)), Decision::Keep);
+        set.now += ms(3_600_000);
+        set.settling.on_event(set.now);
+        assert_eq!(set.look(pair(30, [31, 32]), b'b', Trigger::Event), Decision::Commit);
+        assert_eq!(set.settling.confirm().unwrap().noticed, set.now);
     }
 
     #[test]
