@@ -84,17 +84,25 @@ pub const ACCEPTS_PER_TURN: usize = 64;
 /// Events taken from one poll.
 pub const EVENTS_PER_POLL: usize = 1024;
 
-/// Bytes moved for one connection, each way, in one turn: a bulk transfer must not delay a handshake or a reload.
-pub const BYTES_PER_CONNECTION_AND_TURN: usize = 256 * 1024;
+/// How long accepting rests after the descriptors ran out, before it is tried again: the edge that announced the
+/// clients is spent, so only time can bring us back.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Bytes of a worker's scratch for reads: eight full records in one call.
-pub const SCRATCH_BYTES: usize = 128 * 1024;
+/// With more connections than these at work in one turn, each gets less of it.
+pub const FEW_CONNECTIONS: usize = 8;
 
-/// Bytes a connection may hold in each direction that the other side has not taken; then reading pauses.
-pub const HELD_BYTES_PER_DIRECTION_MAX: usize = 64 * 1024;
+/// Bytes moved for one connection in one turn while few are at work: one large read and its write.
+pub const RUN_BYTES_OF_FEW: usize = 1024 * 1024;
 
-/// Bytes of inotify records read in one turn: a storm in a watched directory must not stop the accepts.
-pub const WATCH_RECORD_BYTES_PER_TURN: usize = 64 * 1024;
+/// Bytes moved for one connection in one turn while many are at work: two small reads and their writes.
+pub const RUN_BYTES_OF_MANY: usize = 256 * 1024;
+
+/// Bytes that bulk transfers move together in one turn, some milliseconds' work: what is short (a handshake, a small
+/// request, a reload) waits no longer than that.
+pub const BULK_BYTES_PER_TURN: usize = 2 * 1024 * 1024;
+
+/// A run that moves fewer bytes than this was no bulk transfer's.
+pub const BRIEF_RUN_BYTES: usize = 64 * 1024;
 
 /// Descriptors kept free of connections, so that files can be read and questions answered when they run out.
 pub const RESERVED_DESCRIPTORS: usize = 32;
@@ -108,12 +116,6 @@ pub const ADMIN_CLIENTS: usize = 16;
 
 /// The whole time of a client of the admin endpoint, from accept to its last byte.
 pub const ADMIN_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long accepting rests after the descriptors ran out, before it is tried again.
-pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// TLS 1.3 tickets a handshake ends with. Clients rarely use the second.
-pub const TICKETS_PER_HANDSHAKE: usize = 1;
 
 const fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 3600)

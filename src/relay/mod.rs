@@ -65,7 +65,7 @@ mod transparent;
 
 use std::time::Instant;
 
-pub use buffer::{BUFFER_BYTES, Buffer, FREE_MAXIMUM, Pool};
+pub use buffer::{Buffer, LARGE_BYTES, Pool, SMALL_BYTES, Size};
 use half::{End, Half, Sink, Source};
 pub use port::{Fault, FaultKind, Opened, Port};
 pub use reason::{CloseReason, Ending, Party};
@@ -277,10 +277,12 @@ impl<P: Port> Relay<P> {
 
     /// How many bytes a read of `side` may bring now.
     fn space(&mut self, side: Side, pool: &mut Pool) -> usize {
-        let room = self.half_from_mut(side).input.buffer(pool).room().len();
+        let half = self.half_from_mut(side);
+        let input = half.input.buffer(pool).room().len();
+        let output = half.output.buffer(pool).room().len();
         match side {
-            Side::Client => room,
-            Side::Upstream => room.min(self.port.plain_bytes(pool.buffer_bytes())),
+            Side::Client => input.min(output),
+            Side::Upstream => input.min(self.port.plain_bytes(output)),
         }
     }
 

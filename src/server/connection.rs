@@ -12,6 +12,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
 
+use super::ready::Load;
 use super::token::{Slot, Source};
 use super::upstream::{Socket, Upstreams};
 use crate::certs::Generation;
@@ -51,8 +52,10 @@ pub(crate) struct Connection {
     pub(crate) relay: Relay<Tls>,
     /// The generation whose certificate this connection is greeted with; held so that live ones can be counted.
     pub(crate) generation: Arc<Generation>,
-    /// Whether it stands in the worker's list of those that have something to do.
+    /// Whether it stands in one of the worker's lists of those that have something to do.
     pub(crate) queued: bool,
+    /// In which of them.
+    pub(crate) load: Load,
     /// Whether its handshake has ended.
     pub(crate) greeted: bool,
     /// What the worker's deadlines hold for it.
@@ -87,6 +90,7 @@ impl Connection {
             relay: Relay::new(tls, limits, around.now),
             generation,
             queued: false,
+            load: Load::Brief,
             greeted: false,
             timer: None,
             client,
@@ -108,19 +112,21 @@ impl Connection {
         self.relay.wake(side, readiness);
     }
 
-    /// Performs steps until none is left or about `budget_bytes` have moved.
-    pub(crate) fn run(&mut self, budget_bytes: usize, around: &mut Surroundings<'_>) -> Progress {
-        let mut left = budget_bytes;
+    /// Performs steps until none is left or about `budget_bytes` have moved, and says how many have.
+    pub(crate) fn run(&mut self, budget_bytes: usize, around: &mut Surroundings<'_>) -> (Progress, usize) {
+        let (mut cost, mut moved) = (0, 0);
         while let Some(step) = self.relay.next() {
-            if left == 0 {
-                return Progress::Unfinished;
+            if cost >= budget_bytes {
+                return (Progress::Unfinished, moved);
             }
             let outcome = self.perform(step, around);
-            let moved = if let Outcome::Moved(bytes) = outcome { bytes } else { 0 };
-            left = left.saturating_sub(moved.max(STEP_COST_BYTES));
+            let bytes = if let Outcome::Moved(bytes) = outcome { bytes } else { 0 };
+            cost += bytes.max(STEP_COST_BYTES);
+            moved += bytes;
             self.relay.report(step, outcome, around.pool, around.now);
         }
-        if self.relay.closed().is_some() { Progress::Closed } else { Progress::Parked }
+        let progress = if self.relay.closed().is_some() { Progress::Closed } else { Progress::Parked };
+        (progress, moved)
     }
 
     /// When [`Self::expire`] is due.

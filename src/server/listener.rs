@@ -4,17 +4,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry};
 
 use super::token::Source;
+use crate::config::limits::ACCEPT_PAUSE;
 use crate::sys::socket;
-
-/// How long to leave clients in the backlog when the system has no descriptor for another: the edge that announced
-/// them is spent, so only time can bring us back.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// The listener of one worker.
 #[derive(Debug)]
@@ -96,7 +93,7 @@ impl Listener {
                 Accepted::Nobody
             }
             Err(error) if socket::is_exhaustion(&error) => {
-                self.resume_at = Some(now + RETRY);
+                self.resume_at = Some(now + ACCEPT_PAUSE);
                 Accepted::Exhausted(error)
             }
             Err(error) => Accepted::Failed(error),

@@ -14,6 +14,7 @@ pub mod filesystem;
 mod history;
 mod listener;
 mod material;
+mod ready;
 mod reload;
 mod settings;
 mod shared;

@@ -2,7 +2,6 @@
 //!
 //! Does not know PEM, HTTP or buffer arithmetic. Shown by every end-to-end test.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use super::clock;
 use super::connection::{Connection, Progress, Surroundings};
 use super::control::Control;
 use super::listener::{Accepted, Listener};
+use super::ready::{Load, Ready};
 use super::settings::Settings;
 use super::shared::{Phase, Shared};
 use super::story;
@@ -21,7 +21,7 @@ use super::tally::{self, Limit, Moved};
 use super::token::Source;
 use crate::config::limits;
 use crate::deadlines::Deadlines;
-use crate::relay::{CloseReason, Pool};
+use crate::relay::{CloseReason, Pool, Size};
 
 /// One thread's loop and all that it owns.
 #[derive(Debug)]
@@ -29,8 +29,7 @@ pub(crate) struct Worker {
     poll: Poll,
     listener: Listener,
     connections: Table,
-    /// Connections that have something to do, first come first served.
-    ready: VecDeque<usize>,
+    ready: Ready,
     deadlines: Deadlines,
     pool: Pool,
     settings: Arc<Settings>,
@@ -59,7 +58,7 @@ impl Worker {
             poll,
             listener: Listener::new(socket),
             connections: Table::default(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             deadlines: Deadlines::new(),
             pool: Pool::default(),
             settings,
@@ -126,7 +125,7 @@ impl Worker {
                 Some(Source::Connection(slot, side)) => {
                     if let Some(connection) = self.connections.find(slot) {
                         connection.wake(side, event);
-                        enqueue(&mut self.ready, connection);
+                        self.ready.push(connection);
                     }
                 }
                 Some(
@@ -229,35 +228,55 @@ impl Worker {
         }
     }
 
-    /// Gives each connection that has something to do its share of the turn.
+    /// Gives each connection that has something to do its share of the turn: first those whose work is short, then the
+    /// bulk transfers until theirs is used up.
     fn run_ready(&mut self, now: Instant) {
-        for _ in 0..self.ready.len() {
-            let Some(index) = self.ready.pop_front() else { return };
-            let Some(connection) = self.connections.at(index) else { continue };
-            connection.queued = false;
-            let mut around = Surroundings {
-                registry: self.poll.registry(),
-                pool: &mut self.pool,
-                upstreams: &self.settings.upstreams,
-                now,
-            };
-            let before = Moved::by(&connection.relay);
-            let progress = connection.run(limits::BYTES_PER_CONNECTION_AND_TURN, &mut around);
-            self.bytes.add(before, Moved::by(&connection.relay));
-            let just_greeted = !connection.greeted && !connection.relay.handshaking();
-            connection.greeted |= just_greeted;
-            if progress == Progress::Unfinished {
-                enqueue(&mut self.ready, connection);
-            }
-            set_timer(&mut self.deadlines, connection);
-            if just_greeted {
-                tally::greeted(&self.shared, connection, now);
-                self.connections.greeted();
-            }
-            if progress == Progress::Closed {
-                self.close(index);
-            }
+        let few = self.ready.len() <= limits::FEW_CONNECTIONS;
+        let run_bytes = if few { limits::RUN_BYTES_OF_FEW } else { limits::RUN_BYTES_OF_MANY };
+        self.pool.prefer(Size::Small);
+        for _ in 0..self.ready.brief.len() {
+            let Some(index) = self.ready.brief.pop_front() else { break };
+            self.run_one(index, run_bytes, now);
         }
+        self.pool.prefer(if few { Size::Large } else { Size::Small });
+        let mut left = limits::BULK_BYTES_PER_TURN;
+        for _ in 0..self.ready.bulk.len() {
+            if left == 0 {
+                break;
+            }
+            let Some(index) = self.ready.bulk.pop_front() else { break };
+            left = left.saturating_sub(self.run_one(index, run_bytes, now));
+        }
+    }
+
+    /// Gives one connection its share and says how many bytes it moved.
+    fn run_one(&mut self, index: usize, run_bytes: usize, now: Instant) -> usize {
+        let Some(connection) = self.connections.at(index) else { return 0 };
+        connection.queued = false;
+        let mut around = Surroundings {
+            registry: self.poll.registry(),
+            pool: &mut self.pool,
+            upstreams: &self.settings.upstreams,
+            now,
+        };
+        let before = Moved::by(&connection.relay);
+        let (progress, moved) = connection.run(run_bytes, &mut around);
+        self.bytes.add(before, Moved::by(&connection.relay));
+        let just_greeted = !connection.greeted && !connection.relay.handshaking();
+        connection.greeted |= just_greeted;
+        connection.load = Load::of_run(moved);
+        if progress == Progress::Unfinished {
+            self.ready.push(connection);
+        }
+        set_timer(&mut self.deadlines, connection);
+        if just_greeted {
+            tally::greeted(&self.shared, connection, now);
+            self.connections.greeted();
+        }
+        if progress == Progress::Closed {
+            self.close(index);
+        }
+        moved
     }
 
     fn expire(&mut self, now: Instant) {
@@ -265,7 +284,7 @@ impl Worker {
             let Some(connection) = self.connections.at(index) else { continue };
             connection.timer = None;
             connection.expire(&mut self.pool, now);
-            enqueue(&mut self.ready, connection);
+            self.ready.push(connection);
         }
     }
 
@@ -304,14 +323,6 @@ impl Worker {
                 self.close(index);
             }
         }
-    }
-}
-
-/// Puts a connection on the list of those that have something to do, once.
-fn enqueue(ready: &mut VecDeque<usize>, connection: &mut Connection) {
-    if !connection.queued {
-        connection.queued = true;
-        ready.push_back(connection.slot.index);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What loops of this kind are known to get wrong: a stall, a spin, a lost end, a buffer kept.
 
-use tlsidecar::relay::{BUFFER_BYTES, BUFFERS_MAXIMUM, Pool, Relay, Side, Step, Transparent};
+use tlsidecar::relay::{BUFFERS_MAXIMUM, Pool, Relay, SMALL_BYTES, Side, Step, Transparent};
 
 use super::peer::{Client, connected, pattern, server_config, settle, world};
 use super::socket::Socket;
@@ -53,7 +53,7 @@ fn a_reader_that_takes_nothing_stops_the_writer_and_costs_nothing() {
     world.client = Socket::new(10_000);
     world.upstream.arrive(&pattern(10_000_000, 1));
     world.run();
-    assert!(world.upstream.unread() > 10_000_000 - BUFFERS_MAXIMUM * BUFFER_BYTES);
+    assert!(world.upstream.unread() > 10_000_000 - BUFFERS_MAXIMUM * SMALL_BYTES);
     assert!(world.pool.lent() <= 1, "{} buffers for one output", world.pool.lent());
     let steps = world.steps.len();
     for _ in 0..100 {

@@ -3,7 +3,7 @@
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ProtocolVersion};
 use std::sync::Arc;
-use tlsidecar::relay::{BUFFER_BYTES, CloseReason, FaultKind, Party, Tls};
+use tlsidecar::relay::{CloseReason, FaultKind, Party, SMALL_BYTES, Tls};
 
 use super::peer::{Client, client_config, connected, connected_by, pattern, server_config, settle, world};
 use super::world::World;
@@ -144,7 +144,7 @@ fn a_hello_of_many_records_is_understood_and_one_without_an_end_is_not() {
     // A message that claims to be long, one byte a record: more than is kept.
     let mut message = vec![22, 3, 1, 0, 0, 1, 0, 0xff, 0xff];
     message.extend([0; 60_000]);
-    let mut endless = strangers(&fragmented(&message, 1)[..BUFFER_BYTES + 100]);
+    let mut endless = strangers(&fragmented(&message, 1)[..SMALL_BYTES + 100]);
     leave(&mut endless);
     assert_eq!(fault(&endless), FaultKind::TooLong);
 }
