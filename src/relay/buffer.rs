@@ -159,6 +159,11 @@ impl Slot {
         self.0.as_ref().is_some_and(|buffer| buffer.len() == buffer.capacity())
     }
 
+    /// Whether at least half of its buffer is free.
+    pub(super) fn has_room(&self) -> bool {
+        self.0.as_ref().is_none_or(|buffer| buffer.len() * 2 <= buffer.capacity())
+    }
+
     /// Its buffer, taken from the pool if there is none yet.
     pub(super) fn buffer(&mut self, pool: &mut Pool) -> &mut Buffer {
         self.0.get_or_insert_with(|| pool.take())

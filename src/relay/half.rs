@@ -149,6 +149,13 @@ impl Half {
         (wanted && self.readable != Readable::Waiting).then_some(Step::Read(self.from))
     }
 
+    /// The source's end is in its socket already: what little comes before it, and the end itself, leave in one write
+    /// with the bytes that wait.
+    pub(super) fn gathering(&self) -> Option<Step> {
+        let wanted = self.nears_end() && !self.output.is_empty() && self.output.has_room();
+        (wanted && self.delivers()).then_some(Step::Read(self.from))
+    }
+
     pub(super) fn writing(&self) -> Option<Step> {
         let wanted = matches!(self.sink, Sink::Open | Sink::Told) && !self.output.is_empty();
         (wanted && self.writable == Writable::Ready).then_some(Step::Write(self.to()))
@@ -171,7 +178,7 @@ impl Half {
     /// Whether the source's end may be passed on now.
     pub(super) fn may_tell(&self) -> bool {
         let ended = matches!(self.source.end(), Some(End::Clean | End::Torn));
-        ended && self.sink == Sink::Open && self.output.is_empty()
+        ended && self.sink == Sink::Open
     }
 
     /// Whether nothing will ever be written again.

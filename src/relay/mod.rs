@@ -139,7 +139,8 @@ impl<P: Port> Relay<P> {
         }
         let first = self.last_read.other();
         self.down
-            .writing()
+            .gathering()
+            .or_else(|| self.down.writing())
             .or_else(|| self.up.writing())
             .or_else(|| self.down.ending())
             .or_else(|| self.up.ending())

@@ -64,6 +64,8 @@ pub(crate) struct Connection {
     upstream: Option<Socket>,
     /// Which of the upstream's addresses is dialled, or is next.
     address: usize,
+    /// Whether a wake-up has told that the dial got through.
+    dialled: bool,
     /// When to dial again an upstream that had no room.
     redial_at: Option<Instant>,
 }
@@ -96,6 +98,7 @@ impl Connection {
             client,
             upstream: None,
             address: 0,
+            dialled: false,
             redial_at: None,
         })
     }
@@ -109,6 +112,9 @@ impl Connection {
             writable: event.is_writable() || gone,
             ended,
         };
+        if side == Side::Upstream && event.is_writable() && !gone {
+            self.dialled = true;
+        }
         self.relay.wake(side, readiness);
     }
 
@@ -198,6 +204,7 @@ impl Connection {
     /// Dials the upstream's next address, or looks whether the last dial got through.
     fn connect(&mut self, around: &Surroundings<'_>) -> Outcome {
         let fault = match &self.upstream {
+            Some(_) if self.dialled => return Outcome::Done,
             Some(socket) => match socket.connected() {
                 Ok(true) => return Outcome::Done,
                 Ok(false) => return Outcome::WouldBlock,
