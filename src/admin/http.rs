@@ -174,12 +174,6 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        reason = "a test may stop at the first surprise"
-    )]
     use super::*;
 
     fn code(bytes: impl AsRef<[u8]>) -> Option<Code> {

@@ -57,7 +57,6 @@ fn map() -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
     use super::status::tests::serving;
     use super::*;
 

@@ -276,7 +276,6 @@ fn maybe_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> R
 
 #[cfg(test)]
 pub(super) mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
     use super::*;
     use serde_json::json;
 

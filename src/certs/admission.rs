@@ -103,8 +103,6 @@ pub(super) fn admit(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
     use super::super::{
         Bundle,
         testing::{Authority, Leaf, TODAY, bundle, day},

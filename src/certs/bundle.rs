@@ -168,8 +168,6 @@ pub fn digest(files: &[&[u8]]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
-
     use super::super::testing::{Algorithm, Authority, Leaf, Pair, crlf, older_format, pem};
     use super::*;
     use rustls::pki_types::pem::PemObject;

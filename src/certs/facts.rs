@@ -199,8 +199,6 @@ fn unix_seconds(moment: SystemTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
     use super::super::testing::{Leaf, Pair, bundle, day};
     use super::*;
 

@@ -281,13 +281,6 @@ fn is_encryption_header(line: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        reason = "tests stop at the first surprise"
-    )]
-
     use super::super::testing::{Leaf, Pair, crlf};
     use super::*;
     use proptest::prelude::*;

@@ -247,8 +247,6 @@ fn choose_groups(codes: &[u16]) -> Result<Vec<&'static dyn SupportedKxGroup>, Po
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
-
     use super::*;
 
     const AES_128_TLS13: u16 = 0x1301;

@@ -126,7 +126,6 @@ fn shown(value: &OsStr) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
     use super::*;
 
     fn fault_for(value: &str) -> String {

@@ -154,13 +154,6 @@ impl Authority {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        reason = "a failed assertion is a test's verdict"
-    )]
-
     use super::*;
 
     fn authority() -> Authority {

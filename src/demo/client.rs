@@ -138,13 +138,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        reason = "a failed assertion is a test's verdict"
-    )]
-
     use std::time::SystemTime;
 
     use super::super::authority::{Authority, Profile};

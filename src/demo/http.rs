@@ -80,13 +80,6 @@ fn malformed(what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        reason = "a failed assertion is a test's verdict"
-    )]
-
     use super::*;
 
     #[test]

@@ -167,13 +167,6 @@ fn median(mut values: Vec<Duration>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        reason = "a failed assertion is a test's verdict"
-    )]
-
     use super::*;
 
     fn rotation() -> Rotation {

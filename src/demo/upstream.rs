@@ -173,13 +173,6 @@ fn closes(request: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        reason = "a failed assertion is a test's verdict"
-    )]
-
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(20);

@@ -268,13 +268,6 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        reason = "a failed assertion is a test's verdict"
-    )]
-
     use super::*;
 
     const OLD: &[(&str, &[u8])] = &[("tls.crt", b"old"), ("tls.key", b"k")];

@@ -63,8 +63,6 @@ fn suit(bundle: Bundle, policy: &Policy, wall: SystemTime) -> Pair {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
     use super::*;
     use crate::certs::Problem;
     use crate::demo::authority::Authority;

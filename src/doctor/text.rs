@@ -252,8 +252,6 @@ fn write_finding(finding: &Finding, style: Style, out: &mut dyn Write) -> io::Re
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
     use std::time::SystemTime;
 
     use super::super::examination::{Mode, Moment, Owner, QueueLimits, QueueUse, Viewer};

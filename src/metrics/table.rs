@@ -233,7 +233,6 @@ impl Seconds {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
     use super::*;
     use prometheus_client::encoding::prometheus_text;
 

@@ -264,12 +264,6 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::indexing_slicing,
-        reason = "a test that can't go on says so by panicking"
-    )]
-
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

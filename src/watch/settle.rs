@@ -381,12 +381,6 @@ fn first_difference<'a>(old: &Chain, new: &'a Chain) -> Option<&'a LookUp> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::indexing_slicing,
-        reason = "a test that can't go on says so by panicking"
-    )]
-
     use super::*;
     use crate::watch::chain::Place;
 

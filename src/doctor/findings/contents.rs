@@ -164,8 +164,6 @@ pub(in crate::doctor) fn span(from: SystemTime, to: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
     use super::super::super::examination::Moment;
     use super::*;
 
