@@ -1,5 +1,7 @@
-//! Arguments to a configuration, a run and an exit code: the only place that writes to the terminal by itself, and that
-//! sets up the log. Knows nothing of TLS, sockets or files. Shown by `tests/configuration.rs`.
+//! Arguments to a configuration, a run and an exit code: the only place that writes to the terminal by itself. Knows
+//! nothing of TLS, sockets or files. Shown by `tests/configuration.rs`.
+
+mod log;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -8,8 +10,7 @@ use anyhow::{Context, Result};
 use tlsidecar::config::{self, Command, Config, Demo, Doctor, Log, LogFormat, LogLevel, Output, Refusal};
 use tlsidecar::demo::{self, Options, Style};
 use tlsidecar::doctor::{self, Verdict};
-use tlsidecar::server::{Ending, Server};
-use tracing::level_filters::LevelFilter;
+use tlsidecar::server::{self, Ending, Server};
 
 fn main() -> ExitCode {
     match run() {
@@ -32,7 +33,9 @@ fn run() -> Result<ExitCode> {
 }
 
 fn serve(config: Config) -> Result<ExitCode> {
-    start_log(config.log);
+    // Before the log's thread starts: signals are for the loop.
+    server::hold_signals().context("signals")?;
+    let _log = log::open(config.log).context("log")?;
     tracing::info!(
         listen = %config.listen,
         upstream = %config.upstream,
@@ -40,14 +43,19 @@ fn serve(config: Config) -> Result<ExitCode> {
         key = %config.reload.key.display(),
         "configuration read"
     );
-    match Server::bind(&config)?.run()? {
-        Ending::Drained => Ok(ExitCode::SUCCESS),
-        Ending::Cut(_) => Ok(ExitCode::FAILURE),
-    }
+    Ok(match Server::bind(&config).and_then(Server::run) {
+        Ok(Ending::Drained) => ExitCode::SUCCESS,
+        Ok(Ending::Cut(_)) => ExitCode::FAILURE,
+        Err(fault) => {
+            tracing::error!(error = %fault.error, "{fault}");
+            ExitCode::FAILURE
+        }
+    })
 }
 
 fn show(demo: &Demo) -> Result<ExitCode> {
-    start_log(Log { format: LogFormat::Text, level: LogLevel::Warn });
+    server::hold_signals().context("signals")?;
+    let _log = log::open(Log { format: LogFormat::Text, level: LogLevel::Warn }).context("log")?;
     let rotations = demo.rotations.map(|rotations| u32::try_from(rotations.get())).transpose()?;
     let style = if shows_colours() { Style::Coloured } else { Style::Plain };
     let options =
@@ -83,27 +91,4 @@ fn refuse(refusal: &Refusal) -> ExitCode {
 /// Nobody is left to tell when a terminal or a pipe has gone.
 fn write_all(to: &mut dyn Write, text: &str) {
     let _ = to.write_all(text.as_bytes());
-}
-
-fn start_log(log: Log) {
-    let level = match log.level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
-    // A line that can't be written is lost. Complaining about it would write to the same place and panic there.
-    let lines = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_max_level(level)
-        .with_target(false)
-        .log_internal_errors(false);
-    match log.format {
-        LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
-        }
-        LogFormat::Text if io::stderr().is_terminal() => lines.init(),
-        LogFormat::Text => lines.with_ansi(false).init(),
-    }
 }

@@ -39,7 +39,8 @@ const BELOW_SERVER: &[&str] = &["admin", "certs", "config", "deadlines", "metric
 const TABLE: &[Row] = &[
     // The roots.
     row("lib", &[], &[]),
-    row("main", &["config", "demo", "doctor", "server"], &["anyhow", "tracing", "tracing_subscriber"]),
+    row("main", &["config", "demo", "doctor", "server"], &["anyhow", "tracing"]),
+    row("log", &["config"], &["tracing", "tracing_subscriber"]),
     // Vocabulary.
     row("deadlines", &[], &[]),
     row("metrics", &[], &["prometheus_client"]),

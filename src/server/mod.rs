@@ -38,6 +38,7 @@ use crate::certs::{self, Generation, Store};
 use crate::config::{Config, limits};
 use crate::metrics::Metrics;
 use crate::sys::signal::Signals;
+pub use crate::sys::signal::hold as hold_signals;
 use crate::sys::socket::{self, Share};
 use crate::watch::Timing;
 use admin::Admin;
@@ -129,8 +130,8 @@ impl Server {
     /// # Errors
     /// The address is taken, the upstream's name does not resolve, or the system gives no descriptors.
     pub fn bind(config: &Config) -> Result<Self, Fault> {
-        certs::warm_up().map_err(io::Error::other).map_err(Fault::new("random numbers"))?;
         let signals = Signals::take().map_err(Fault::new("signals"))?;
+        certs::warm_up().map_err(io::Error::other).map_err(Fault::new("random numbers"))?;
         let settings = Settings::new(config).map_err(Fault::new(format!("upstream {}", config.upstream)))?;
         let clients = bind_all(config).map_err(Fault::new(format!("--listen {}", config.listen)))?;
         let admin = match &config.admin.endpoint {

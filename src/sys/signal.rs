@@ -18,6 +18,24 @@ pub enum Request {
     Drain,
 }
 
+/// Keeps the signals waiting for the calling thread, and so for each thread it starts from now on.
+///
+/// Call it before the first thread is started: a thread that does not hold them would take their default action.
+///
+/// # Errors
+/// What sigprocmask(2) says.
+pub fn hold() -> io::Result<()> {
+    Ok(mask().thread_block()?)
+}
+
+fn mask() -> SigSet {
+    let mut mask = SigSet::empty();
+    for signal in [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT] {
+        mask.add(signal);
+    }
+    mask
+}
+
 /// SIGHUP, SIGTERM and SIGINT, taken away from their default actions and read from a descriptor.
 #[derive(Debug)]
 pub struct Signals {
@@ -25,19 +43,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals for the calling thread, and so for each thread it starts from now on.
-    ///
-    /// Call it before the first thread is started: a thread that has them unblocked would take their default action.
+    /// Takes the signals over, those that have come since [`hold`] too.
     ///
     /// # Errors
     /// What sigprocmask(2) or signalfd(2) say.
     pub fn take() -> io::Result<Self> {
-        let mut mask = SigSet::empty();
-        for signal in [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT] {
-            mask.add(signal);
-        }
-        mask.thread_block()?;
-        let descriptor = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        hold()?;
+        let descriptor = SignalFd::with_flags(&mask(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         Ok(Self { descriptor })
     }
 
