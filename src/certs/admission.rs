@@ -35,6 +35,8 @@ pub enum Refusal {
     },
     /// No cipher suite on offer works with this kind of key.
     NoSuiteForKey,
+    /// The system gave no random numbers for the keys of session tickets.
+    NoRandomness,
 }
 
 impl Refusal {
@@ -44,6 +46,7 @@ impl Refusal {
             Self::Expired { .. } => "expired",
             Self::NotYetValid { .. } => "not_yet_valid",
             Self::NoSuiteForKey => "no_suite_for_key",
+            Self::NoRandomness => "no_randomness",
         }
     }
 
@@ -51,7 +54,7 @@ impl Refusal {
     pub const fn retry_at(&self) -> Option<SystemTime> {
         match self {
             Self::NotYetValid { retry, .. } => Some(*retry),
-            Self::Expired { .. } | Self::NoSuiteForKey => None,
+            Self::Expired { .. } | Self::NoSuiteForKey | Self::NoRandomness => None,
         }
     }
 }
@@ -63,6 +66,7 @@ impl fmt::Display for Refusal {
             Self::NotYetValid { from, .. } => {
                 write!(f, "certificate is not valid before {}", Rfc3339(*from))
             }
+            Self::NoRandomness => write!(f, "the system gave no random numbers"),
             Self::NoSuiteForKey => write!(f, "no cipher suite on offer works with this kind of key"),
         }
     }

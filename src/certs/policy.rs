@@ -1,8 +1,8 @@
 //! What the listener offers in a handshake, whatever the certificate.
 //!
-//! One [`Terms`] is made of the policy and shared by all generations, tickets included: a server certificate that changes is
-//! no reason to end the sessions of its clients. (Should client certificates be verified one day, a change of *their* roots
-//! must come with new terms: a resumed session is not verified again.)
+//! One [`Terms`] is made of the policy and shared by all generations. So are tickets, while the names stay: a renewed
+//! certificate is no reason to end the sessions of its clients. (Should client certificates be verified one day, a change
+//! of *their* roots must come with new tickets too: a resumed session is not verified again.)
 //!
 //! Knows nothing of configuration texts: cipher suites and groups are IANA code points. The tests below hold the order,
 //! and handshakes in the tests of the store show what clients get.
@@ -148,11 +148,15 @@ enum Choice {
     Client,
 }
 
+/// Tickets of their own keys; nothing if there is no randomness for those.
+pub(super) fn new_tickets() -> Option<Arc<dyn ProducesTickets>> {
+    aws_lc_rs::Ticketer::new().ok()
+}
+
 /// The checked policy in rustls' terms.
 pub(super) struct Terms {
     builder: ConfigBuilder<ServerConfig, WantsVerifier>,
     choice: Choice,
-    tickets: Arc<dyn ProducesTickets>,
     alpn: Vec<Vec<u8>>,
 }
 
@@ -178,17 +182,20 @@ impl Terms {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .map_err(|_| PolicyFault::NoUsableSuite(policy.minimum_version))?;
-        let tickets = aws_lc_rs::Ticketer::new().map_err(|_| PolicyFault::NoRandomness)?;
-        Ok(Self { builder, choice, tickets, alpn: policy.alpn.clone() })
+        Ok(Self { builder, choice, alpn: policy.alpn.clone() })
     }
 
-    /// A configuration that serves `key` on these terms.
-    pub(super) fn server_config(&self, key: Arc<CertifiedKey>) -> ServerConfig {
+    /// A configuration that serves `key` on these terms; sessions that `tickets` has given out are resumed.
+    pub(super) fn server_config(
+        &self,
+        key: Arc<CertifiedKey>,
+        tickets: Arc<dyn ProducesTickets>,
+    ) -> ServerConfig {
         let resolver = Arc::new(SingleCertAndKey::from(key));
         let mut config = self.builder.clone().with_no_client_auth().with_cert_resolver(resolver);
         config.ignore_client_order = self.choice == Choice::Server;
         config.alpn_protocols.clone_from(&self.alpn);
-        config.ticketer = Arc::clone(&self.tickets);
+        config.ticketer = tickets;
         config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
         // Tickets need no memory and no lock among workers.
         config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -6,7 +6,11 @@
 //! Knows neither files nor sockets, and is told the time. The tests below show that every thread sees a commit, that
 //! nothing old is kept alive from here, and what clients get.
 
-use super::{Bundle, ExpiredAtStart, Facts, Policy, PolicyFault, Refusal, admission::admit, policy::Terms};
+use super::{
+    Bundle, ExpiredAtStart, Facts, Policy, PolicyFault, Refusal,
+    admission::admit,
+    policy::{Terms, new_tickets},
+};
 use arc_swap::ArcSwapOption;
 use rustls::{pki_types::CertificateDer, sign::CertifiedKey};
 use std::{
@@ -81,7 +85,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store that serves nothing yet. Draws random numbers for the tickets' keys.
+    /// A store that serves nothing yet.
     ///
     /// # Errors
     /// A policy under which nothing could be served.
@@ -105,9 +109,16 @@ impl Store {
             return Err(Refusal::NoSuiteForKey);
         }
         let served = self.current();
-        let served = served.as_deref().map(|generation| &*generation.facts);
-        admit(&bundle.facts, served, wall, self.expired_at_start)?;
-        let server_config = Arc::new(self.terms.server_config(Arc::clone(&bundle.key)));
+        let served_facts = served.as_deref().map(|generation| &*generation.facts);
+        admit(&bundle.facts, served_facts, wall, self.expired_at_start)?;
+        // Who resumes is not shown the new certificate, which is all right only while it says the same of us.
+        let tickets = match served.as_deref() {
+            Some(served) if served.facts.names == bundle.facts.names => {
+                Arc::clone(&served.server_config.ticketer)
+            }
+            Some(_) | None => new_tickets().ok_or(Refusal::NoRandomness)?,
+        };
+        let server_config = Arc::new(self.terms.server_config(Arc::clone(&bundle.key), tickets));
         Ok(Staged { facts: bundle.facts, server_config, key: bundle.key })
     }
 
@@ -301,6 +312,8 @@ mod tests {
     fn clients_get_the_chain_in_force_and_resume_across_a_rotation() {
         let authority = Authority::new();
         let [old, new] = [1, 2].map(|serial| authority.issue(&Leaf { serial, ..Leaf::default() }));
+        let other =
+            authority.issue(&Leaf { serial: 3, names: &["localhost", "other.example"], ..Leaf::default() });
         for version in rustls::ALL_VERSIONS {
             let mut store = store();
             let first = serve(&mut store, bundle(&old));
@@ -316,6 +329,10 @@ mod tests {
             let (fresh, _) = connect(&Arc::new(client_of(&old, &[version])), &second).unwrap();
             assert_eq!(fresh.peer_certificates(), Some(second.chain()));
             assert_ne!(first.chain(), second.chain());
+
+            let third = serve(&mut store, bundle(&other));
+            let (anew, _) = connect(&known, &third).unwrap();
+            assert_eq!(anew.handshake_kind(), Some(HandshakeKind::Full), "other names are another service");
         }
     }
 

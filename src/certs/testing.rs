@@ -37,11 +37,13 @@ pub(super) struct Leaf {
     /// Days since 1970.
     pub(super) valid: (u64, u64),
     pub(super) algorithm: Algorithm,
+    pub(super) names: &'static [&'static str],
 }
 
 impl Default for Leaf {
     fn default() -> Self {
-        Self { serial: 7, valid: (20_000, 20_090), algorithm: Algorithm::P256 }
+        let names = &["localhost", "*.example.org", "127.0.0.1", "::1"];
+        Self { serial: 7, valid: (20_000, 20_090), algorithm: Algorithm::P256, names }
     }
 }
 
@@ -92,7 +94,7 @@ impl Authority {
             Algorithm::P256 => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap(),
             Algorithm::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap(),
         };
-        let names = ["localhost", "*.example.org", "127.0.0.1", "::1"].map(str::to_owned);
+        let names: Vec<_> = leaf.names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, "leaf");
         params.subject_alt_names.push(rcgen::SanType::URI("spiffe://example.org/web".try_into().unwrap()));

@@ -21,7 +21,10 @@ pub(crate) fn greeted(shared: &Shared, connection: &Connection, now: Instant) {
     metrics.handshakes.open.dec();
     if let Some(session) = connection.relay.port().session() {
         metrics.handshakes.done.inc([session.version, if session.resumed { "resumed" } else { "full" }]);
-        if let Some(took) = shared.first_handshake.note(&connection.generation, now) {
+        // Who resumes is not shown the certificate.
+        if !session.resumed
+            && let Some(took) = shared.first_handshake.note(&connection.generation, now)
+        {
             metrics.reload.publish_to_handshake.observe(took);
         }
     }
