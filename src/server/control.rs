@@ -23,6 +23,9 @@ use crate::admin;
 use crate::config::MissingCertificate;
 use crate::sys::signal::{Request, Signals};
 
+/// Signals answered in one turn. Each kind waits once at most, but may come again while it is answered.
+const SIGNALS_PER_TURN: usize = 8;
+
 /// Signals, files and mounts.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -83,6 +86,9 @@ impl Control {
 
     /// When to take a turn although nothing happened.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        if self.signals_wait {
+            return Some(now);
+        }
         let admin = self.admin.as_ref().and_then(|admin| admin.deadline(now));
         [self.reload.deadline(now), admin].into_iter().flatten().min()
     }
@@ -131,22 +137,27 @@ impl Control {
     }
 
     fn answer(&mut self, shared: &Shared, now: Instant) -> io::Result<()> {
-        self.signals_wait = false;
-        while let Some(request) = self.signals.pending()? {
-            match request {
-                Request::LookNow => {
-                    tracing::info!("SIGHUP: looking at the files now");
-                    self.reload.look_now(now);
-                }
-                Request::Drain if shared.phase() == Phase::Serving => {
+        let mut look = false;
+        for _ in 0..SIGNALS_PER_TURN {
+            match self.signals.pending()? {
+                Some(Request::LookNow) => look = true,
+                Some(Request::Drain) if shared.phase() == Phase::Serving => {
                     tracing::info!(connections = shared.open(), "draining");
                     shared.enter(Phase::Draining);
                 }
-                Request::Drain => {
+                Some(Request::Drain) => {
                     tracing::warn!(connections = shared.open(), "asked again: no longer waiting");
                     shared.enter(Phase::Stopping);
                 }
+                None => {
+                    self.signals_wait = false;
+                    break;
+                }
             }
+        }
+        if look {
+            tracing::info!("SIGHUP: looking at the files now");
+            self.reload.look_now(now);
         }
         Ok(())
     }

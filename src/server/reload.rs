@@ -62,7 +62,7 @@ pub(crate) struct View<'a> {
 pub(crate) enum Reloaded {
     /// What is served stays.
     Nothing,
-    /// The files hold nothing that can be served, and neither did they before.
+    /// The files hold nothing that can be served, as they have for a moment, and neither did they before.
     Unusable,
     /// This is in force now.
     Published(Arc<Generation>),
@@ -142,7 +142,11 @@ impl Reload {
         }
         let reloaded = if self.watcher.is_due(now) { self.look(registry, now) } else { Reloaded::Nothing };
         if let Some(complaint) = self.complaints.due(now) {
-            self.history.refused(complaint, self.store.current().as_deref(), clock::wall());
+            let served = self.store.current();
+            self.history.refused(complaint, served.as_deref(), clock::wall());
+            if served.is_none() {
+                return Reloaded::Unusable;
+            }
         }
         reloaded
     }
@@ -181,7 +185,6 @@ impl Reload {
         self.retry_at = retry.and_then(|at| later(now, moment.wall, at));
         let reloaded = match (decision, candidate) {
             (Decision::Commit, candidate) => self.commit(candidate, moment),
-            (Decision::Keep, _) if self.store.current().is_none() => Reloaded::Unusable,
             (Decision::Keep | Decision::Wait | Decision::Unchanged, _) => Reloaded::Nothing,
         };
         self.note(complaint, decision, now);

@@ -3,6 +3,7 @@
 //! The one place where names of the configuration become those of relays, certificates and watching. Holds no state.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::upstream::Upstreams;
@@ -18,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) upstreams: Upstreams,
     pub(crate) drain_timeout: Duration,
+    /// As it was asked for, for messages.
+    pub(crate) listen: SocketAddr,
 }
 
 /// How many there may be, over all workers.
@@ -50,6 +53,7 @@ impl Settings {
             },
             upstreams: Upstreams::resolve(&config.upstream)?,
             drain_timeout: timeouts.drain,
+            listen: config.listen.0,
         })
     }
 }

@@ -21,7 +21,7 @@ use super::tally::{self, Limit, Moved};
 use super::token::Source;
 use crate::config::limits;
 use crate::deadlines::Deadlines;
-use crate::relay::{CloseReason, Pool, Size};
+use crate::relay::{CloseReason, Pool, Side, Size};
 
 /// One thread's loop and all that it owns.
 #[derive(Debug)]
@@ -158,7 +158,10 @@ impl Worker {
             && self.drain_until.is_none()
             && self.shared.generations.current().is_some()
         {
-            self.listener.listen(self.poll.registry(), limits::LISTEN_BACKLOG)?;
+            let address = self.settings.listen;
+            self.listener
+                .listen(self.poll.registry(), limits::LISTEN_BACKLOG)
+                .map_err(|error| io::Error::new(error.kind(), format!("listen on {address}: {error}")))?;
             if let Some(control) = &self.control {
                 control.tell_listening();
             }
@@ -303,7 +306,10 @@ impl Worker {
         if phase == Phase::Serving {
             return false;
         }
-        let until = *self.drain_until.get_or_insert_with(|| now + self.settings.drain_timeout);
+        let until = match self.drain_until {
+            Some(until) => until,
+            None => self.begin_drain(now),
+        };
         // Whoever waits in the backlog came before the end was announced, and is still served.
         if !self.listener.is_ready(now) {
             self.listener.close();
@@ -312,6 +318,22 @@ impl Worker {
             self.cut_all();
         }
         self.connections.is_empty()
+    }
+
+    /// Connections that have not said a word have nothing to finish.
+    fn begin_drain(&mut self, now: Instant) -> Instant {
+        let until = now + self.settings.drain_timeout;
+        self.drain_until = Some(until);
+        for index in self.connections.indices() {
+            if let Some(connection) = self.connections.at(index)
+                && connection.relay.handshaking()
+                && connection.relay.traffic(Side::Client).read == 0
+            {
+                connection.relay.cut(CloseReason::Drain, &mut self.pool);
+                self.close(index);
+            }
+        }
+        until
     }
 
     fn cut_all(&mut self) {
