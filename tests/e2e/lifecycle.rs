@@ -216,3 +216,31 @@ fn the_log_never_shows_a_key() {
     let shown = |line: &Line| line.to_string().contains(middle) || line.to_string().contains("PRIVATE KEY");
     assert!(scene.sidecar.log.all(0, shown).is_empty());
 }
+
+#[test]
+fn a_signal_in_the_first_moment_is_answered_and_not_fatal() {
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+        let generations = Generations::new();
+        let pair = PlainPair::of(&generations.leaf(1));
+        let mut sidecar = Serve::new("127.0.0.1:9", &pair.certificate(), &pair.key()).start();
+        sidecar.line("configuration read");
+        sidecar.signal(signal);
+        if signal == Signal::SIGHUP {
+            sidecar.line("SIGHUP: looking at the files now");
+            assert!(sidecar.is_running());
+        } else {
+            assert_eq!(sidecar.exit_code(SOON), 0);
+        }
+    }
+}
+
+#[test]
+fn clients_that_never_said_a_word_do_not_hold_a_drain_up() {
+    let mut scene = Scene::with(&[("--drain-timeout", "60s")]);
+    let silent: Vec<_> = (0..5).map(|_| TcpStream::connect(scene.sidecar.address()).unwrap()).collect();
+    // An answer to a later client says that the earlier ones were let in.
+    assert_eq!(scene.generations.trust().served_serial(scene.sidecar.address()).unwrap(), serial(1));
+    scene.sidecar.signal(Signal::SIGTERM);
+    assert_eq!(scene.sidecar.exit_code(SOON), 0);
+    drop(silent);
+}

@@ -35,3 +35,4 @@ mod noise;
 mod refusal;
 mod rotation;
 mod starts;
+mod unread;
