@@ -75,6 +75,14 @@ pub(super) fn leads_back(listen: Listen, upstream: &Upstream) -> bool {
     upstream_ip == listen_ip || (on_this_host && listen_ip.is_unspecified())
 }
 
+/// Whether both addresses can't be held at once. Port zero is any free one.
+pub(super) fn overlap(one: Listen, other: Listen) -> bool {
+    let (one, other) = (one.0, other.0);
+    let (one_ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
+    let same_ip = one_ip == other_ip || one_ip.is_unspecified() || other_ip.is_unspecified();
+    one.port() != 0 && one.port() == other.port() && same_ip
+}
+
 fn unix(path: &[u8], working_directory: &Path) -> Result<Upstream, String> {
     if let Some(name) = path.strip_prefix(b"@") {
         if name.is_empty() {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::fault::Faults;
 use super::tls_names::{self, GROUPS, SUITES};
 use super::{
-    Admin, CipherSuites, Config, Demo, Doctor, ExpiredCertificate, Limits, Listen, Log, LogFormat, LogLevel,
-    MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers, address, args, limits,
-    value,
+    Admin, CipherSuites, Config, Demo, Doctor, Endpoint, ExpiredCertificate, Limits, Listen, Log, LogFormat,
+    LogLevel, MissingCertificate, Output, Reload, Timeouts, Tls, TlsVersion, Upstream, Workers, address,
+    args, limits, value,
 };
 
 /// The configuration of `serve`, or all that is wrong with it.
@@ -22,6 +22,9 @@ pub(super) fn serve(given: &args::Serve, working_directory: &Path) -> Result<Con
     let limits = limits(&mut faults, &given.limits);
     let workers = faults.check(&given.limits.workers, worker_threads);
     let admin = admin(&mut faults, &given.admin, working_directory);
+    if let (Some((listen, upstream)), Some(admin)) = (&sides, &admin) {
+        admin_apart(&mut faults, given, (*listen, upstream), admin);
+    }
     let log = log(&mut faults, &given.log);
     let config = || {
         let (listen, upstream) = sides?;
@@ -69,6 +72,32 @@ fn sides(faults: &mut Faults, given: &args::Sides, working_directory: &Path) -> 
         );
     }
     Some((listen, upstream))
+}
+
+/// The admin endpoint needs an address of its own: clients must not meet it, and what it tells is not theirs to read.
+fn admin_apart(faults: &mut Faults, given: &args::Serve, sides: (Listen, &Upstream), admin: &Admin) {
+    let Some(endpoint) = &admin.endpoint else { return };
+    let (listen, upstream) = sides;
+    let (Some(admin_text), Some(listen_text), Some(upstream_text)) =
+        (&given.admin.admin, &given.sides.listen, &given.sides.upstream)
+    else {
+        return;
+    };
+    let (meets_listen, meets_upstream) = match endpoint {
+        Endpoint::Tcp(address) => {
+            (address::overlap(*address, listen), address::leads_back(*address, upstream))
+        }
+        Endpoint::Unix(path) => (false, *upstream == Upstream::Unix(path.clone())),
+    };
+    if meets_listen {
+        faults.combination([admin_text, listen_text], "ask for the same port");
+    }
+    if meets_upstream {
+        faults.combination(
+            [admin_text, upstream_text],
+            "lead to the same place, so that every client could read what the admin endpoint tells",
+        );
+    }
 }
 
 fn reload(faults: &mut Faults, given: &args::Certificate, working_directory: &Path) -> Option<Reload> {

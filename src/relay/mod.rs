@@ -148,6 +148,13 @@ impl<P: Port> Relay<P> {
             .or_else(|| self.half_from(first.other()).reading())
     }
 
+    /// Whether what there is to write to `side` is the last before its direction is shut, so that the end may travel
+    /// in the same packet.
+    #[must_use]
+    pub fn writes_last(&self, side: Side) -> bool {
+        self.half_from(side.other()).sink == Sink::Told
+    }
+
     /// Where to read bytes of `side`, for the step `Read(side)`. Never empty when the step was offered.
     #[must_use]
     pub fn read_space(&mut self, side: Side, pool: &mut Pool) -> &mut [u8] {

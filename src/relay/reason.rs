@@ -93,6 +93,18 @@ impl CloseReason {
         }
     }
 
+    /// Whether the upstream could not be reached at all.
+    #[must_use]
+    pub fn is_unreachable_upstream(&self) -> bool {
+        matches!(
+            self,
+            Self::UpstreamRefused
+                | Self::UpstreamUnreachable
+                | Self::UpstreamConnectTimeout
+                | Self::UpstreamConnectFailed
+        )
+    }
+
     /// Whose doing it was.
     #[must_use]
     pub fn party(&self) -> Party {

@@ -49,10 +49,12 @@ impl Complaints {
         }
     }
 
-    /// The last look found nothing wrong.
-    pub(crate) fn settle(&mut self) {
+    /// The last look found nothing wrong. Whether that ends something that was told.
+    pub(crate) fn settle(&mut self) -> bool {
         self.standing = None;
+        let told = !self.told.is_empty();
         self.told.clear();
+        told
     }
 
     /// What is wrong now, told or not.

@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     address: usize,
     /// Whether a wake-up has told that the dial got through.
     dialled: bool,
+    /// Whether the upstream was reached since the worker last asked.
+    pub(crate) just_reached: bool,
     /// When to dial again an upstream that had no room.
     redial_at: Option<Instant>,
 }
@@ -99,6 +101,7 @@ impl Connection {
             upstream: None,
             address: 0,
             dialled: false,
+            just_reached: false,
             redial_at: None,
         })
     }
@@ -164,7 +167,11 @@ impl Connection {
 
     fn perform(&mut self, step: Step, around: &mut Surroundings<'_>) -> Outcome {
         match step {
-            Step::Connect => self.connect(around),
+            Step::Connect => {
+                let outcome = self.connect(around);
+                self.just_reached = outcome == Outcome::Done;
+                outcome
+            }
             Step::Read(side) => {
                 let space = self.relay.read_space(side, around.pool);
                 match repeat(|| read(&mut self.client, self.upstream.as_mut(), side, space)) {
@@ -175,7 +182,9 @@ impl Connection {
             }
             Step::Write(side) => {
                 let bytes = self.relay.write_bytes(side);
+                let last = self.relay.writes_last(side);
                 let written = repeat(|| match (side, self.upstream.as_mut()) {
+                    (Side::Client, _) if last => socket::write_before_end(&self.client, bytes),
                     (Side::Client, _) => self.client.write(bytes),
                     (Side::Upstream, Some(upstream)) => upstream.write(bytes),
                     (Side::Upstream, None) => Err(io::ErrorKind::NotConnected.into()),

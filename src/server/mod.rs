@@ -12,8 +12,10 @@ mod door;
 /// The real file system as the watcher asks it.
 pub mod filesystem;
 mod history;
+mod lifetime;
 mod listener;
 mod material;
+mod outage;
 mod ready;
 mod reload;
 mod settings;
@@ -162,8 +164,8 @@ impl Server {
             .collect::<io::Result<Vec<_>>>()?;
         let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
         tally::show(&metrics);
-        let shared = Arc::new(Shared::new(store.reader(), Arc::clone(&metrics), wakers));
         let now = clock::now();
+        let shared = Arc::new(Shared::new(store.reader(), Arc::clone(&metrics), wakers, now));
         let paths = [config.reload.cert.clone(), config.reload.key.clone()];
         let timing = Timing::new(config.reload.interval, u64::from(std::process::id()));
         let reload = Reload::new(paths, timing, store, Arc::clone(&metrics), now);

@@ -17,10 +17,11 @@ use super::clock;
 use super::complaint::{Complaint, Complaints};
 use super::filesystem::RealFilesystem;
 use super::history::{History, Moment, OnDisk};
+use super::lifetime::{Life, Lifetime};
 use super::material::{Candidate, Found, Material};
 use super::story;
 use super::token::Source;
-use crate::certs::{Generation, Store};
+use crate::certs::{Facts, Generation, Store};
 use crate::metrics::Metrics;
 use crate::sys::inotify::Drained;
 use crate::watch::{Decision, Digest, Mode, Reading, Record, Timing, Trigger, Watcher};
@@ -35,6 +36,7 @@ pub(crate) struct Reload {
     history: History,
     served: Option<Digest>,
     complaints: Complaints,
+    lifetime: Lifetime,
     /// When a bundle that was refused for its dates may be served.
     retry_at: Option<Instant>,
     /// The queue's descriptor as the loop knows it.
@@ -86,6 +88,7 @@ impl Reload {
             store,
             served: None,
             complaints: Complaints::default(),
+            lifetime: Lifetime::default(),
             retry_at: None,
             registered: None,
             has_records: false,
@@ -128,7 +131,10 @@ impl Reload {
         if self.has_records {
             return Some(now);
         }
-        [self.watcher.deadline(), self.complaints.deadline(), self.retry_at].into_iter().flatten().min()
+        [self.watcher.deadline(), self.complaints.deadline(), self.lifetime.deadline(), self.retry_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Reads the records that wait, looks at the files if it is time, and publishes what is new.
@@ -140,6 +146,7 @@ impl Reload {
             self.retry_at = None;
             self.watcher.look_now(Trigger::Retry, now);
         }
+        self.tell_lifetime(now);
         let reloaded = if self.watcher.is_due(now) { self.look(registry, now) } else { Reloaded::Nothing };
         if let Some(complaint) = self.complaints.due(now) {
             let served = self.store.current();
@@ -149,6 +156,16 @@ impl Reload {
             }
         }
         reloaded
+    }
+
+    fn tell_lifetime(&mut self, now: Instant) {
+        if self.lifetime.deadline().is_some_and(|at| at <= now)
+            && let Some(served) = self.store.current()
+            && let Some(standing) =
+                self.lifetime.due(life(&served.facts), Moment { at: now, wall: clock::wall() })
+        {
+            story::aged(&served, standing);
+        }
     }
 
     fn drain(&mut self, now: Instant) {
@@ -205,10 +222,14 @@ impl Reload {
     }
 
     fn note(&mut self, complaint: Option<Complaint>, decision: Decision, now: Instant) {
-        match complaint {
-            Some(complaint) => self.complaints.raise(complaint, now),
-            None if matches!(decision, Decision::Unchanged | Decision::Commit) => self.complaints.settle(),
-            None => {}
+        if let Some(complaint) = complaint {
+            self.complaints.raise(complaint, now);
+        } else if matches!(decision, Decision::Unchanged | Decision::Commit) {
+            let ended = self.complaints.settle();
+            // A commit has a line of its own.
+            if ended && decision == Decision::Unchanged {
+                story::agreed(self.store.current().as_deref());
+            }
         }
     }
 
@@ -231,6 +252,7 @@ impl Reload {
         }
         let published = clock::now();
         let generation = self.store.commit(staged, published);
+        self.lifetime.begin(moment.at);
         self.history.published(&commit, before.as_deref(), &generation, moment);
         Reloaded::Published(generation)
     }
@@ -261,4 +283,8 @@ impl Reload {
 /// The moment on the loop's clock at which the calendar will say `at`; nothing for a past date.
 fn later(now: Instant, wall: SystemTime, at: SystemTime) -> Option<Instant> {
     now.checked_add(at.duration_since(wall).ok()?)
+}
+
+fn life(facts: &Facts) -> Life {
+    Life { not_before: facts.not_before, not_after: facts.not_after }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mio::Waker;
 
+use super::outage::Outage;
 use crate::certs::{Generation, Reader};
 use crate::metrics::Metrics;
 
@@ -28,17 +29,19 @@ pub(crate) struct Shared {
     pub(crate) generations: Reader,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) first_handshake: FirstHandshake,
+    pub(crate) outage: Outage,
     phase: AtomicU8,
     open: AtomicUsize,
     wakers: Vec<Waker>,
 }
 
 impl Shared {
-    pub(crate) fn new(generations: Reader, metrics: Arc<Metrics>, wakers: Vec<Waker>) -> Self {
+    pub(crate) fn new(generations: Reader, metrics: Arc<Metrics>, wakers: Vec<Waker>, now: Instant) -> Self {
         Self {
             generations,
             metrics,
             first_handshake: FirstHandshake::default(),
+            outage: Outage::new(now),
             phase: AtomicU8::new(0),
             open: AtomicUsize::new(0),
             wakers,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::complaint::Complaint;
 use super::connection::Connection;
+use super::lifetime::Standing;
 use crate::certs::{Facts, Generation, Rfc3339};
-use crate::relay::{Party, Side};
+use crate::relay::{CloseReason, Party, Side};
 use crate::watch::{Commit, Mode, Watcher};
 
 /// The first certificate.
@@ -102,4 +103,35 @@ pub(crate) fn closed(connection: &Connection) {
 /// There is no descriptor for another client.
 pub(crate) fn exhausted(error: &std::io::Error) {
     tracing::warn!(%error, "no room for another connection; clients wait in the backlog");
+}
+
+/// The files hold again what is served.
+pub(crate) fn agreed(served: Option<&Generation>) {
+    if let Some(served) = served {
+        tracing::info!(serial = %served.facts.serial, "the files hold again what is served");
+    }
+}
+
+/// The certificate in force has little time left, or none.
+pub(crate) fn aged(served: &Generation, standing: Standing) {
+    let (serial, not_after) = (&served.facts.serial, Rfc3339(served.facts.not_after));
+    match standing {
+        Standing::Fine => {}
+        Standing::EndsSoon => {
+            tracing::warn!(%serial, %not_after, "the certificate in force ends soon, and no other has come");
+        }
+        Standing::Over => {
+            tracing::error!(%serial, %not_after, "the certificate in force has expired, and no other has come");
+        }
+    }
+}
+
+/// The upstream can't be reached any more.
+pub(crate) fn upstream_failed(reason: &CloseReason) {
+    tracing::warn!(%reason, "the upstream can't be reached");
+}
+
+/// The upstream can be reached again.
+pub(crate) fn upstream_reached() {
+    tracing::info!("the upstream can be reached again");
 }

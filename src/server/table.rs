@@ -8,6 +8,10 @@ use slab::Slab;
 
 use super::connection::Connection;
 use super::token::{MAXIMUM_SLOTS, Slot};
+use crate::sys::process;
+
+/// From this many connections on, the memory they leave behind is worth the time to give it back.
+const CROWD: usize = 512;
 
 /// A worker's connections.
 #[derive(Debug, Default)]
@@ -59,6 +63,14 @@ impl Table {
     /// One of them has ended its handshake.
     pub(crate) fn greeted(&mut self) {
         self.handshaking -= 1;
+    }
+
+    /// Gives memory back after a crowd has left.
+    pub(crate) fn trim(&mut self) {
+        if self.connections.is_empty() && self.connections.capacity() > CROWD {
+            self.connections.shrink_to_fit();
+            process::release_memory();
+        }
     }
 
     /// How many have not ended their handshake.

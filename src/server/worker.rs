@@ -272,12 +272,15 @@ impl Worker {
             self.ready.push(connection);
         }
         set_timer(&mut self.deadlines, connection);
+        if std::mem::take(&mut connection.just_reached) && self.shared.outage.reached() {
+            story::upstream_reached();
+        }
         if just_greeted {
             tally::greeted(&self.shared, connection, now);
             self.connections.greeted();
         }
         if progress == Progress::Closed {
-            self.close(index);
+            self.close(index, now);
         }
         moved
     }
@@ -291,13 +294,20 @@ impl Worker {
         }
     }
 
-    fn close(&mut self, index: usize) {
+    fn close(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.remove(index) else { return };
         self.deadlines.clear(index);
         self.shared.dismiss();
         story::closed(&connection);
+        if let Some(reason) = connection.relay.closed()
+            && reason.is_unreachable_upstream()
+            && self.shared.outage.failed(now)
+        {
+            story::upstream_failed(reason);
+        }
         tally::closed(&self.shared.metrics, &connection);
         connection.let_go();
+        self.connections.trim();
     }
 
     /// Whether this worker's work is over.
@@ -315,7 +325,7 @@ impl Worker {
             self.listener.close();
         }
         if until <= now || phase == Phase::Stopping {
-            self.cut_all();
+            self.cut_all(now);
         }
         self.connections.is_empty()
     }
@@ -330,19 +340,19 @@ impl Worker {
                 && connection.relay.traffic(Side::Client).read == 0
             {
                 connection.relay.cut(CloseReason::Drain, &mut self.pool);
-                self.close(index);
+                self.close(index, now);
             }
         }
         until
     }
 
-    fn cut_all(&mut self) {
+    fn cut_all(&mut self, now: Instant) {
         self.listener.close();
         for index in self.connections.indices() {
             if let Some(connection) = self.connections.at(index) {
                 connection.relay.cut(CloseReason::Drain, &mut self.pool);
                 self.cut += 1;
-                self.close(index);
+                self.close(index, now);
             }
         }
     }

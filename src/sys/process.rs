@@ -46,3 +46,13 @@ pub fn identity() -> Identity {
         groups: getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect(),
     }
 }
+
+/// Gives memory that the allocator keeps for later back to the system.
+#[expect(unsafe_code, reason = "the allocator has no safe interface")]
+pub fn release_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes a number of bytes to keep and has no other precondition.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::socket::{
-    self, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt,
+    self, AddressFamily, Backlog, MsgFlags, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt,
 };
 
 /// A TCP socket that holds `address` but does not listen yet: until [`start_listening`] a client is refused.
@@ -76,6 +76,16 @@ pub fn reset_on_close(socket: &impl AsFd) -> io::Result<()> {
 #[must_use]
 pub fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Writes bytes after which the direction is shut at once: the kernel keeps the last packet back for the end to travel
+/// in it.
+///
+/// # Errors
+/// What send(2) says.
+pub fn write_before_end(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = MsgFlags::from_bits_retain(libc::MSG_MORE) | MsgFlags::MSG_NOSIGNAL;
+    Ok(socket::send(socket.as_fd().as_raw_fd(), bytes, flags)?)
 }
 
 /// How many written bytes the peer's kernel has not acknowledged yet.

@@ -197,6 +197,26 @@ fn an_upstream_that_is_ourselves_is_a_loop() {
 }
 
 #[test]
+fn the_admin_endpoint_has_an_address_of_its_own() {
+    const PORT: &str = "--admin and --listen: ask for the same port";
+    const PLACE: &str = "--admin and --upstream: lead to the same place, so that every client could read what the admin endpoint tells";
+    for (admin, upstream, faults) in [
+        ("127.0.0.1:8443", "127.0.0.1:8080", vec![PORT]),
+        ("0.0.0.0:8443", "127.0.0.1:8080", vec![PORT]),
+        ("127.0.0.1:8080", "127.0.0.1:8080", vec![PLACE]),
+        ("unix:/run/a", "unix:/run/a", vec![PLACE]),
+        ("127.0.0.1:0", "127.0.0.1:8080", vec![]),
+        ("127.0.0.1:9090", "127.0.0.1:8080", vec![]),
+        ("unix:/run/a", "unix:/run/b", vec![]),
+    ] {
+        let flags =
+            ["--listen=127.0.0.1:8443", &format!("--admin={admin}"), &format!("--upstream={upstream}")];
+        let text = serve(&flags).err().map(|refusal| refusal.text).unwrap_or_default();
+        assert_eq!(fault_lines(&text), faults, "{admin} {upstream}");
+    }
+}
+
+#[test]
 fn suites_and_least_version_must_have_something_in_common() {
     let old = "--tls-cipher-suites=ECDHE-ECDSA-AES128-GCM-SHA256,ECDHE-RSA-AES128-GCM-SHA256";
     let refusal = serve(&["--tls-min-version=1.3", old]).unwrap_err();
