@@ -10,12 +10,12 @@ use std::ffi::{OsStr, OsString};
 
 use clap::builder::{TypedValueParser, ValueParserFactory};
 use clap::parser::ValueSource;
-use clap::{Arg, Args, Parser, Subcommand as Subcommands};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand as Subcommands};
 
-use super::Refusal;
 use super::defaults;
 use super::fault::{PEM_MARK, Text};
 use super::limits::EXIT_CODE_FAULTS;
+use super::{Refusal, Variables};
 
 /// What was asked for, unchecked.
 #[derive(Debug, Subcommands)]
@@ -243,8 +243,17 @@ pub(super) struct Output {
 }
 
 /// Splits `args` (the program's name first) into flags, and fills in variables and defaults.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Subcommand, Refusal> {
-    match CommandLine::try_parse_from(args) {
+pub(super) fn read(
+    args: impl IntoIterator<Item = OsString>,
+    variables: Variables,
+) -> Result<Subcommand, Refusal> {
+    let mut command = CommandLine::command();
+    if variables == Variables::Ignored {
+        // The parser can't be told to forget a variable, but none has an empty name.
+        command = command.mut_subcommands(|command| command.mut_args(|arg| arg.env("")));
+    }
+    let line = command.try_get_matches_from(args).and_then(|matches| CommandLine::from_arg_matches(&matches));
+    match line {
         Ok(line) => Ok(line.subcommand),
         Err(error) => Err(Refusal {
             exit_code: u8::try_from(error.exit_code()).unwrap_or(EXIT_CODE_FAULTS),

@@ -285,7 +285,30 @@ pub struct Refusal {
 ///
 /// Help or version text, a flag that does not exist, or all faults in what was written.
 pub fn parse(args: impl IntoIterator<Item = OsString>, working_directory: &Path) -> Result<Command, Refusal> {
-    match args::read(args)? {
+    command(args::read(args, Variables::Heeded)?, working_directory)
+}
+
+/// As [`parse`], for a command line that the program itself has made: variables are somebody else's words there.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_alone(
+    args: impl IntoIterator<Item = OsString>,
+    working_directory: &Path,
+) -> Result<Command, Refusal> {
+    command(args::read(args, Variables::Ignored)?, working_directory)
+}
+
+/// Whether `TLSIDECAR_...` variables count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Variables {
+    Heeded,
+    Ignored,
+}
+
+fn command(given: args::Subcommand, working_directory: &Path) -> Result<Command, Refusal> {
+    match given {
         args::Subcommand::Serve(serve) => check::serve(&serve, working_directory)
             .map(|config| Command::Serve(Box::new(config)))
             .map_err(|faults| refusal("serve", &faults)),

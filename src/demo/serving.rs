@@ -16,7 +16,8 @@ use crate::server::Server;
 /// # Errors
 /// What the command line or the server's start says.
 pub fn serve(arguments: &[OsString]) -> Result<Front, String> {
-    let command = config::parse(arguments.iter().cloned(), Path::new("/")).map_err(|refusal| refusal.text)?;
+    let command =
+        config::parse_alone(arguments.iter().cloned(), Path::new("/")).map_err(|refusal| refusal.text)?;
     let Command::Serve(config) = command else { return Err("the command line serves nothing".to_owned()) };
     let server = Server::bind(&config).map_err(|fault| format!("{fault}: {}", fault.error))?;
     let handle = server.handle();

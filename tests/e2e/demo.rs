@@ -19,3 +19,10 @@ fn two_rotations_end_well_and_show_their_serials() {
 fn a_demo_with_a_wrong_flag_is_refused() {
     assert_eq!(run(&[], &["demo", "--rotations", "many"]).code, Some(2));
 }
+
+#[test]
+fn a_demo_is_not_led_astray_by_variables_for_serve() {
+    let variables = [("TLSIDECAR_MAX_CONNECTIONS", "1"), ("TLSIDECAR_IDLE_TIMEOUT", "never")];
+    let demo = run(&variables, &["demo", "--rotations", "1", "--interval", "200ms"]);
+    assert_eq!(demo.code, Some(0), "{demo:?}");
+}
