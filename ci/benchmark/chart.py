@@ -11,6 +11,8 @@ TOP = 62
 LEFT = 300
 BAR_WIDTH = 300
 BAR_HEIGHT = 16
+# Longer bars are cut off: their figure stands beside them.
+RATIO_MAX = 1.3
 
 STYLE = """
 text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2328 }
@@ -46,12 +48,15 @@ def draw(rows):
     found = list(bars(report.medians(rows)))
     largest = max([1.0, *(ours / best for _, ours, best, _ in found)])
 
+    largest = min(largest, RATIO_MAX)
+
     def x(ratio):
-        return LEFT + BAR_WIDTH * ratio / largest
+        return LEFT + BAR_WIDTH * min(ratio, largest) / largest
 
     height = TOP + ROW * len(found) + 34
+    size = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
         f"<title>{escape('tlsidecar beside the best peer in each measure')}</title><style>{STYLE}</style>",
         '<text class="title" x="16" y="26">What tlsidecar costs, as a part of what the best peer costs</text>',
         f'<text class="small" x="{x(1):.1f}" y="{TOP - 12}" text-anchor="middle">best peer</text>',
@@ -61,14 +66,16 @@ def draw(rows):
     bottom = TOP + ROW * len(found)
     parts.append(f'<line class="best" x1="{x(1):.1f}" y1="{TOP - 6}" x2="{x(1):.1f}" y2="{bottom - 6}"/>')
     rounds = max((one.round for one in rows), default=0)
-    legend = f"Shorter is better. | marks the goal. One worker on one CPU; medians of {rounds} rounds."
+    medians = f"medians of {rounds} rounds" if rounds > 1 else "a single round"
+    legend = f"Shorter is better. | marks the goal; orange misses a goal. One worker on one CPU; {medians}."
     parts += [f'<text class="small" x="16" y="{bottom + 20}">{escape(legend)}</text>', "</svg>"]
     return "\n".join(parts) + "\n"
 
 
 def row(measure, ours, best, peer, y, x):
     ratio = ours / best
-    kind = "bar" if measure.ratio_goal is None or ratio <= measure.ratio_goal else "over"
+    judged = report.verdict(measure, ours, (best, peer)) or ("met" if ratio <= 1 else "missed")
+    kind = "bar" if judged == "met" else "over"
     middle = y + BAR_HEIGHT / 2 + 4.5
     figures = f"{ours:.{measure.digits}f} {measure.unit}, {peer} {best:.{measure.digits}f}".replace(" us", " µs")
     yield f'<text x="{LEFT - 12}" y="{middle}" text-anchor="end">{escape(measure.title)}</text>'
@@ -78,7 +85,7 @@ def row(measure, ours, best, peer, y, x):
         goal = x(measure.ratio_goal)
         yield f'<path class="goal" d="M{goal:.1f} {y - 4}V{y + BAR_HEIGHT + 4}"/>'
     right = LEFT + BAR_WIDTH + 16
-    yield f'<text x="{right}" y="{middle}">{ratio:.2f}</text>'
+    yield f'<text x="{right}" y="{middle}">{ratio:.3g}</text>'
     yield f'<text class="small" x="{right + 44}" y="{middle}">{escape(figures)}</text>'
 
 

@@ -10,10 +10,16 @@ terminator's choice (--suite AES_128_GCM_SHA256 makes it the same for all). Late
 times fixed beforehand, at half of the highest rate that a peer had in that round, from when each request was due. The
 client ignores certificates, except in the rotation.
 
+Percentiles want a quiet machine, and so does bulk under a congestion control that paces, such as bbr. Root can have a
+network of his own with another:
+    unshare --net sh -c 'ip link set lo up; sysctl -w net.ipv4.tcp_congestion_control=reno; ci/bench'
+
 Peers that are not installed are left out (Debian: nginx-light libnginx-mod-stream haproxy hitch stunnel4).
 """
 
 import argparse
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -197,6 +203,14 @@ class Comparison:
             self.round(number)
 
 
+def surroundings():
+    """What the figures hang on besides the terminators."""
+    model = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    control = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    load = os.getloadavg()[0]
+    return f"{model.group(1) if model else os.uname().machine}, Linux {os.uname().release}, {control}, load {load:.1f}"
+
+
 def start_service(processes, tool, port):
     wait_for(port, processes.start("service", [tool, "service", "--listen", f"127.0.0.1:{port}"], 1))
 
@@ -212,6 +226,7 @@ def main(words):
     commands = terminators.chosen(options.binary, options.only)
     if not commands:
         sys.exit("nothing to measure")
+    print(surroundings(), flush=True)
     room = (terminators.raise_descriptors() - terminators.DESCRIPTORS_APART) // 2
     pin(1)
     with tempfile.TemporaryDirectory(prefix="tlsidecar-bench-") as name, Processes(Path(name)) as processes:

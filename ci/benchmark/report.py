@@ -49,7 +49,8 @@ def table(names, rows):
         ratio = f"{ours / best[0]:.2f}" if ours is not None and best else "-"
         judged = "" if ours is None else verdict(measure, ours, best)
         title = f"{measure.title}, {measure.unit}"
-        lines.append(f"{title:43}" + "".join(f"{text:>11}" for text in texts) + f"{ratio:>11}  {goal_text(measure):14}{judged}")
+        cells_text = "".join(f"{text:>11}" for text in texts)
+        lines.append(f"{title:43}{cells_text}{ratio:>11}  {goal_text(measure):14}{judged}".rstrip())
     return "\n".join(lines)
 
 

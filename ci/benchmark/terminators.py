@@ -35,7 +35,10 @@ class Place:
         self.upstream_port = upstream_port
         # The most that must fit.
         self.connections = connections
-        self.cert, self.key, self.both = folder / "tls.crt", folder / "tls.key", folder / "both.pem"
+        # In a folder of their own: whoever watches it need not see logs grow.
+        pair = folder / "pair"
+        pair.mkdir()
+        self.cert, self.key, self.both = pair / "tls.crt", pair / "tls.key", pair / "both.pem"
         make_pair(self.cert, self.key)
         self.both.write_text(self.key.read_text() + self.cert.read_text())
 
