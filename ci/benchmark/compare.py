@@ -159,7 +159,8 @@ class Comparison:
             load.end()
         if outcome["failed"]:
             print(f"round {number}: {name}, {what}: {outcome['failed']} failed: {outcome['failure']}", flush=True)
-        if what == "resume" and outcome["resumed"] < RESUMED_MIN * outcome["done"]:
+        # The first of each place has nothing to resume, and may have been slow to come.
+        if what == "resume" and outcome["resumed"] < RESUMED_MIN * (outcome["done"] - connections):
             raise RuntimeError(f"{outcome['resumed']} of {outcome['done']} connections were resumed")
         if child.poll() is not None or spent <= 0:
             raise RuntimeError("it has ended, or spent nothing")

@@ -2,7 +2,7 @@
 
 The server runs in valgrind (callgrind) and is given n units and then 2n; a unit costs the difference. What start-up,
 connections made on the way and the dumps themselves take cancels out, and the figures hardly hang on the machine: they
-repeat to about 0.1 %, busy or not. What the kernel does is not in them.
+repeat to half a percent, busy or not. What the kernel does is not in them.
 
 valgrind shows programs a CPU with AES, PCLMUL and AVX2 and without SHA, ADX, VAES and AVX-512 instructions, and
 aws-lc takes its paths by what the CPU says, so nothing has to be overridden (OPENSSL_ia32cap would be the way). It also

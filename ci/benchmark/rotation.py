@@ -89,7 +89,7 @@ def sentence(found):
 
     failed = rotating["connect"]["failed"] + rotating["request"]["failed"]
     return (
-        f"{found['loaded']} of {found['swaps']} swaps loaded, {rotating['connect']['done']} handshakes, {failed} failed; "
+        f"{found['swaps']} swaps, {found['loaded']} loads, {rotating['connect']['done']} handshakes, {failed} failed; "
         f"p99 of a request {both('request', 'p99')}, of a new connection {both('connect', 'p99')}"
     )
 
