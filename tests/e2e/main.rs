@@ -18,20 +18,28 @@ mod patience;
 mod pattern;
 mod probe;
 mod procfs;
+mod scene;
 mod sidecar;
 mod upstream;
 
 // The behaviours.
 mod arguments;
+mod bestiary;
 mod bytes;
 mod clients;
 mod degraded;
 mod demo;
+mod descriptors;
+mod floods;
 mod harness;
 mod layouts;
 mod lifecycle;
+mod limits;
 mod mutations;
 mod noise;
+mod partings;
+mod pumps;
 mod refusal;
 mod rotation;
 mod starts;
+mod workers;
