@@ -21,6 +21,7 @@ fn text() -> String {
     metrics.connections.closed.inc(["finished"]);
     metrics.connections.by_generation.set(["current"], 1);
     metrics.connections.paused.set(["descriptors"], 1);
+    metrics.connections.refused.inc(["client_connections"]);
     metrics.connections.limits_reached.inc(["descriptors"]);
     metrics.handshakes.done.inc(["TLSv1_3", "full"]);
     metrics.handshakes.failed.inc(["alert"]);

@@ -159,6 +159,10 @@ pub(super) struct Timeouts {
     #[arg(long, value_name = "DURATION", default_value = defaults::DRAIN_TIMEOUT)]
     #[arg(env = "TLSIDECAR_DRAIN_TIMEOUT", hide_env_values = true)]
     pub(super) drain_timeout: Text,
+    /// Time to go on accepting after SIGTERM, no longer ready, before the drain begins
+    #[arg(long, value_name = "DURATION", default_value = defaults::DRAIN_DELAY)]
+    #[arg(env = "TLSIDECAR_DRAIN_DELAY", hide_env_values = true)]
+    pub(super) drain_delay: Text,
 }
 
 #[derive(Debug, Args)]
@@ -172,6 +176,14 @@ pub(super) struct Limits {
     #[arg(long, value_name = "N", default_value = defaults::MAX_HANDSHAKES)]
     #[arg(env = "TLSIDECAR_MAX_HANDSHAKES", hide_env_values = true)]
     pub(super) max_handshakes: Text,
+    /// Open connections of one client's address (IPv6: /64); further ones are reset; 0 = no limit
+    #[arg(long, value_name = "N", default_value = defaults::MAX_CONNECTIONS_PER_CLIENT)]
+    #[arg(env = "TLSIDECAR_MAX_CONNECTIONS_PER_CLIENT", hide_env_values = true)]
+    pub(super) max_connections_per_client: Text,
+    /// Connections accepted in a second; further ones wait in the kernel's backlog; 0 = no limit
+    #[arg(long, value_name = "N", default_value = defaults::ACCEPT_RATE)]
+    #[arg(env = "TLSIDECAR_ACCEPT_RATE", hide_env_values = true)]
+    pub(super) accept_rate: Text,
     /// Threads, each with a listener of its own; auto = as many as the processors we may use, at most 8
     #[arg(long, value_name = "N|auto", default_value = defaults::WORKERS)]
     #[arg(env = "TLSIDECAR_WORKERS", hide_env_values = true)]

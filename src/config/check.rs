@@ -183,6 +183,7 @@ fn timeouts(faults: &mut Faults, given: &args::Timeouts) -> Option<Timeouts> {
     let half_close = faults.check(&given.half_close_timeout, phase);
     let connection_age = faults.check(&given.max_connection_age, life);
     let drain = faults.check(&given.drain_timeout, |text| value::duration(text, limits::DRAIN_TIMEOUT));
+    let drain_delay = faults.check(&given.drain_delay, |text| value::duration(text, limits::DRAIN_DELAY));
     Some(Timeouts {
         handshake: handshake?,
         connect: connect?,
@@ -190,6 +191,7 @@ fn timeouts(faults: &mut Faults, given: &args::Timeouts) -> Option<Timeouts> {
         half_close: half_close?,
         connection_age: connection_age?,
         drain: drain?,
+        drain_delay: drain_delay?,
     })
 }
 
@@ -197,7 +199,17 @@ fn limits(faults: &mut Faults, given: &args::Limits) -> Option<Limits> {
     let connections =
         faults.check(&given.max_connections, |text| value::count_or_unlimited(text, limits::CONNECTIONS));
     let handshakes = faults.check(&given.max_handshakes, |text| value::count(text, limits::HANDSHAKES));
-    Some(Limits { connections: connections?, handshakes: handshakes? })
+    let connections_per_client = faults.check(&given.max_connections_per_client, |text| {
+        value::count_or_unlimited(text, limits::CONNECTIONS_PER_CLIENT)
+    });
+    let accept_rate =
+        faults.check(&given.accept_rate, |text| value::count_or_unlimited(text, limits::ACCEPT_RATE));
+    Some(Limits {
+        connections: connections?,
+        handshakes: handshakes?,
+        connections_per_client: connections_per_client?,
+        accept_rate: accept_rate?,
+    })
 }
 
 fn admin(faults: &mut Faults, given: &args::Admin, working_directory: &Path) -> Option<Admin> {

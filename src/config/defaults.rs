@@ -32,11 +32,20 @@ pub(super) const MAX_CONNECTION_AGE: &str = "0";
 /// As long as Kubernetes waits for a pod to end.
 pub(super) const DRAIN_TIMEOUT: &str = "30s";
 
+/// Those who route clients here often know of the end before the process does.
+pub(super) const DRAIN_DELAY: &str = "0";
+
 /// The descriptor limit bounds them anyway.
 pub(super) const MAX_CONNECTIONS: &str = "0";
 
 /// A burst of reconnecting clients fits; a flood stays in the backlog.
 pub(super) const MAX_HANDSHAKES: &str = "4096";
+
+/// Behind a load balancer all clients share an address.
+pub(super) const MAX_CONNECTIONS_PER_CLIENT: &str = "0";
+
+/// What can be served is, as fast as it can be.
+pub(super) const ACCEPT_RATE: &str = "0";
 
 /// A sidecar is small beside its service.
 pub(super) const WORKERS: &str = "1";

@@ -24,6 +24,9 @@ pub const LIFE_TIMEOUT: Span<Duration> = Span { least: Duration::from_millis(1),
 /// The time given to open connections at the end. Zero is a choice: cut at once.
 pub const DRAIN_TIMEOUT: Span<Duration> = Span { least: Duration::ZERO, most: hours(24) };
 
+/// The time between the signal to end and the last accept: routes change within seconds, or minutes at most.
+pub const DRAIN_DELAY: Span<Duration> = Span { least: Duration::ZERO, most: hours(1) };
+
 /// Between two looks that no event asked for. Below 10 ms the looking would be the load; above a day it is no safety
 /// net.
 pub const RELOAD_INTERVAL: Span<Duration> = Span { least: Duration::from_millis(10), most: hours(24) };
@@ -39,6 +42,12 @@ pub const DEMO_INTERVAL: Span<Duration> =
 /// Connections, where they are limited at all. Each needs two descriptors, and no kernel hands out more to a process
 /// without being told to.
 pub const CONNECTIONS: Span<u32> = Span { least: 1, most: 1 << 20 };
+
+/// Connections of one client, where they are limited at all.
+pub const CONNECTIONS_PER_CLIENT: Span<u32> = Span { least: 1, most: 1 << 20 };
+
+/// Connections accepted in a second, where they are limited at all. No machine shakes hands so often.
+pub const ACCEPT_RATE: Span<u32> = Span { least: 1, most: 1_000_000 };
 
 /// Handshakes in flight. Never unlimited: one that has not ended is work given away to a stranger.
 pub const HANDSHAKES: Span<u32> = Span { least: 1, most: 1 << 20 };

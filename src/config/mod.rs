@@ -158,10 +158,12 @@ pub struct Timeouts {
     pub idle: Option<Duration>,
     /// Without a byte in the direction that is left once the other has ended.
     pub half_close: Duration,
-    /// A connection's whole life; `None`: unlimited.
+    /// About how long a connection may live; `None`: for ever.
     pub connection_age: Option<Duration>,
-    /// From the signal to end until what is left is cut; zero cuts at once.
+    /// From the last accept until what is left is cut; zero cuts at once.
     pub drain: Duration,
+    /// From the signal to end until the last accept; zero accepts nobody any more.
+    pub drain_delay: Duration,
 }
 
 /// How many there may be of each thing.
@@ -171,6 +173,10 @@ pub struct Limits {
     pub connections: Option<NonZeroUsize>,
     /// Handshakes that have begun and not ended.
     pub handshakes: NonZeroUsize,
+    /// Open connections of one client's address; `None`: unlimited.
+    pub connections_per_client: Option<NonZeroUsize>,
+    /// Connections accepted in a second; `None`: unlimited.
+    pub accept_rate: Option<NonZeroUsize>,
 }
 
 /// Where and how the process tells of itself.

@@ -65,6 +65,8 @@ pub struct Connections {
     pub bytes: Bytes,
     /// Workers that leave clients in the backlog now, by the limit that makes them.
     pub paused: Gauges<1>,
+    /// Connections reset as soon as they were accepted, by the limit's word.
+    pub refused: Counters<1>,
     /// Times that a limit began to hold something back, by the limit's word.
     pub limits_reached: Counters<1>,
 }
@@ -224,6 +226,11 @@ impl Connections {
             paused: table.gauges(
                 "accepting_paused_workers",
                 "Workers that leave clients in the backlog now, by the limit that makes them",
+                ["limit"],
+            ),
+            refused: table.counters(
+                "connections_refused",
+                "Connections reset as soon as they were accepted, by the limit that was reached",
                 ["limit"],
             ),
             limits_reached: table.counters(

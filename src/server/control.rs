@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -20,7 +20,7 @@ use super::shared::{Phase, Shared};
 use super::status;
 use super::token::Source;
 use crate::admin;
-use crate::config::MissingCertificate;
+use crate::config::{Config, MissingCertificate};
 use crate::sys::signal::{Request, Signals};
 
 /// Signals answered in one turn. Each kind waits once at most, but may come again while it is answered.
@@ -34,21 +34,31 @@ pub(crate) struct Control {
     reload: Reload,
     mounts: Option<File>,
     mounts_changed: bool,
-    missing: MissingCertificate,
-    address: SocketAddr,
+    manner: Manner,
+    /// When to begin to drain, after a signal to end.
+    drain_at: Option<Instant>,
     admin: Option<Admin>,
 }
 
+/// What the configuration says of beginnings and ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    address: SocketAddr,
+    missing: MissingCertificate,
+    drain_delay: Duration,
+}
+
+impl Manner {
+    /// `address` is where clients connect, the port filled in.
+    pub(crate) fn new(config: &Config, address: SocketAddr) -> Self {
+        Self { address, missing: config.reload.missing, drain_delay: config.timeouts.drain_delay }
+    }
+}
+
 impl Control {
-    pub(crate) fn new(
-        signals: Signals,
-        reload: Reload,
-        missing: MissingCertificate,
-        address: SocketAddr,
-        admin: Option<Admin>,
-    ) -> Self {
-        let (signals_wait, mounts, mounts_changed) = (false, None, false);
-        Self { signals, signals_wait, reload, mounts, mounts_changed, missing, address, admin }
+    pub(crate) fn new(signals: Signals, reload: Reload, manner: Manner, admin: Option<Admin>) -> Self {
+        let (signals_wait, mounts, mounts_changed, drain_at) = (false, None, false, None);
+        Self { signals, signals_wait, reload, mounts, mounts_changed, manner, drain_at, admin }
     }
 
     /// Registers with the loop what is there from the start.
@@ -90,7 +100,7 @@ impl Control {
             return Some(now);
         }
         let admin = self.admin.as_ref().and_then(|admin| admin.deadline(now));
-        [self.reload.deadline(now), admin].into_iter().flatten().min()
+        [self.reload.deadline(now), self.drain_at, admin].into_iter().flatten().min()
     }
 
     /// Answers signals, looks at the files if there is reason to, and publishes what is new.
@@ -100,6 +110,11 @@ impl Control {
     pub(crate) fn turn(&mut self, registry: &Registry, shared: &Shared, now: Instant) -> io::Result<()> {
         if self.signals_wait {
             self.answer(shared, now)?;
+        }
+        if self.drain_at.is_some_and(|at| at <= now) {
+            self.drain_at = None;
+            tracing::info!(connections = shared.open(), "draining");
+            shared.enter(Phase::Draining);
         }
         if std::mem::take(&mut self.mounts_changed) {
             self.reload.on_mounts_changed(now);
@@ -112,7 +127,7 @@ impl Control {
                     shared.wake_all();
                 }
             }
-            Reloaded::Unusable if self.missing == MissingCertificate::Exit => {
+            Reloaded::Unusable if self.manner.missing == MissingCertificate::Exit => {
                 return Err(io::Error::new(io::ErrorKind::NotFound, self.reload.complaint()));
             }
             Reloaded::Unusable | Reloaded::Nothing => {}
@@ -133,7 +148,7 @@ impl Control {
 
     /// Tells that clients are let in now.
     pub(crate) fn tell_listening(&self) {
-        tracing::info!(address = %self.address, "listening");
+        tracing::info!(address = %self.manner.address, "listening");
     }
 
     fn answer(&mut self, shared: &Shared, now: Instant) -> io::Result<()> {
@@ -142,8 +157,12 @@ impl Control {
             match self.signals.pending()? {
                 Some(Request::LookNow) => look = true,
                 Some(Request::Drain) if shared.phase() == Phase::Serving => {
-                    tracing::info!(connections = shared.open(), "draining");
-                    shared.enter(Phase::Draining);
+                    let delay = self.manner.drain_delay;
+                    if !delay.is_zero() {
+                        tracing::info!(?delay, "no longer ready, still accepting");
+                    }
+                    shared.enter(Phase::Leaving);
+                    self.drain_at = Some(now + delay);
                 }
                 Some(Request::Drain) => {
                     tracing::warn!(connections = shared.open(), "asked again: no longer waiting");

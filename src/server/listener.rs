@@ -74,9 +74,17 @@ impl Listener {
         self.clients_wait && self.resume_at.is_none_or(|at| at <= now)
     }
 
-    /// When to look again, if accepting pauses.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.resume_at.filter(|_| self.clients_wait)
+    /// When to look again, if accepting pauses because of a refused descriptor.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        self.resume_at.filter(|at| self.clients_wait && *at > now)
+    }
+
+    /// Asks the kernel whether a client waits. If none does, the edge of the next one is still to come.
+    pub(crate) fn has_clients(&mut self) -> bool {
+        if let State::Listening(socket) = &self.state {
+            self.clients_wait = socket::is_readable(socket);
+        }
+        self.clients_wait
     }
 
     /// Takes one client out of the backlog.
@@ -93,6 +101,7 @@ impl Listener {
                 Accepted::Nobody
             }
             Err(error) if socket::is_exhaustion(&error) => {
+                // The edge that announced them is spent, so only time can bring us back.
                 self.resume_at = Some(now + ACCEPT_PAUSE);
                 Accepted::Exhausted(error)
             }

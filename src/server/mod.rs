@@ -4,20 +4,29 @@
 //! and the watched files ([`control`]). Knows nothing of PEM, buffers or HTTP. Shown by the end-to-end tests.
 
 mod admin;
+mod admission;
+mod clients;
 mod clock;
 mod complaint;
 mod connection;
 mod control;
 mod door;
+mod episode;
 /// The real file system as the watcher asks it.
 pub mod filesystem;
+mod gate;
 mod history;
+mod jitter;
 mod lifetime;
+mod limit;
 mod listener;
 mod material;
 mod outage;
+mod quota;
+mod rate;
 mod ready;
 mod reload;
+mod seat;
 mod settings;
 mod shared;
 mod status;
@@ -44,10 +53,12 @@ pub use crate::sys::signal::hold as hold_signals;
 use crate::sys::socket::{self, Share};
 use crate::watch::Timing;
 use admin::Admin;
-use control::Control;
+use control::{Control, Manner};
 use door::Door;
+use gate::Gate;
 use history::Moment;
 use reload::Reload;
+use seat::Seat;
 use settings::Settings;
 pub use settings::policy;
 use shared::{Phase, Shared};
@@ -156,7 +167,16 @@ impl Server {
     ) -> io::Result<Self> {
         let Sockets { clients: sockets, admin: door } = sockets;
         let address = sockets.first().map_or(Ok(config.listen.0), TcpListener::local_addr)?;
-        tracing::info!(%address, workers = sockets.len(), "bound");
+        tracing::info!(%address, workers = sockets.len(), connections = settings.limits.connections, "bound");
+        if let Some(wanted) =
+            config.limits.connections.filter(|most| most.get() > settings.limits.connections)
+        {
+            tracing::warn!(
+                max_connections = wanted,
+                connections = settings.limits.connections,
+                "there are descriptors for fewer connections than --max-connections"
+            );
+        }
         let polls = sockets.iter().map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let wakers = polls
             .iter()
@@ -165,7 +185,8 @@ impl Server {
         let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
         tally::show(&metrics);
         let now = clock::now();
-        let shared = Arc::new(Shared::new(store.reader(), Arc::clone(&metrics), wakers, now));
+        let gate = Gate::new(settings.limits, wakers.len(), now);
+        let shared = Arc::new(Shared::new(store.reader(), Arc::clone(&metrics), gate, wakers, now));
         let paths = [config.reload.cert.clone(), config.reload.key.clone()];
         let timing = Timing::new(config.reload.interval, u64::from(std::process::id()));
         let reload = Reload::new(paths, timing, store, Arc::clone(&metrics), now);
@@ -178,16 +199,16 @@ impl Server {
             tracing::info!(address = %door.address(), "admin endpoint");
             Admin::new(door, about, metrics)
         });
-        let mut control =
-            Some(Box::new(Control::new(signals, reload, config.reload.missing, address, admin)));
+        let mut control = Some(Box::new(Control::new(signals, reload, Manner::new(config, address), admin)));
         let settings = Arc::new(settings);
         let mut workers = Vec::with_capacity(sockets.len());
-        for (poll, socket) in polls.into_iter().zip(sockets) {
+        for (number, (poll, socket)) in polls.into_iter().zip(sockets).enumerate() {
             let mut control = control.take();
             if let Some(control) = &mut control {
                 control.register(poll.registry())?;
             }
-            workers.push(Worker::new(poll, socket, Arc::clone(&settings), Arc::clone(&shared), control));
+            let seat = Seat { shared: Arc::clone(&shared), number };
+            workers.push(Worker::new(poll, socket, Arc::clone(&settings), seat, control));
         }
         Ok(Self { workers, handle: Handle { shared, address } })
     }
@@ -207,9 +228,10 @@ impl Server {
         let Some(first) = workers.next() else { return Ok(Ending::Drained) };
         let mut threads = Vec::new();
         for (number, worker) in workers.enumerate() {
+            let shared = Arc::clone(&self.handle.shared);
             let thread = thread::Builder::new()
                 .name(format!("worker-{}", number + 1))
-                .spawn(move || worker.run())
+                .spawn(move || shared.beside(|| worker.run()))
                 .map_err(Fault::new("worker thread"))?;
             threads.push(thread);
         }

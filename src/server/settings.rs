@@ -2,10 +2,13 @@
 //!
 //! The one place where names of the configuration become those of relays, certificates and watching. Holds no state.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::limit::Limit;
 use super::upstream::Upstreams;
 use crate::certs::{ExpiredAtStart, MinimumVersion, Policy};
 use crate::config::{CipherSuites, Config, ExpiredCertificate, Tls, TlsVersion, Workers, limits};
@@ -21,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) drain_timeout: Duration,
     /// As it was asked for, for messages.
     pub(crate) listen: SocketAddr,
+    /// Where what differs by chance begins.
+    pub(crate) seed: u64,
 }
 
 /// How many there may be, over all workers.
@@ -28,8 +33,14 @@ pub(crate) struct Settings {
 pub(crate) struct Limits {
     /// Connections open at once.
     pub(crate) connections: usize,
-    /// Handshakes in flight, for each worker.
+    /// What sets that number.
+    pub(crate) connections_limit: Limit,
+    /// Handshakes in flight.
     pub(crate) handshakes: usize,
+    /// Connections open at once of one client.
+    pub(crate) client_connections: Option<usize>,
+    /// Connections accepted in a second.
+    pub(crate) accept_rate: Option<u64>,
 }
 
 impl Settings {
@@ -47,24 +58,36 @@ impl Settings {
                 half_close_timeout: timeouts.half_close,
                 maximum_age: timeouts.connection_age,
             },
-            limits: Limits {
-                connections: connections(config, process::raise_descriptor_limit()?),
-                handshakes: config.limits.handshakes.get().div_ceil(workers(config)),
-            },
+            limits: how_many(config, process::raise_descriptor_limit()?),
             upstreams: Upstreams::resolve(&config.upstream)?,
             drain_timeout: timeouts.drain,
             listen: config.listen.0,
+            seed: RandomState::new().build_hasher().finish(),
         })
     }
 }
 
+fn how_many(config: &Config, descriptors: u64) -> Limits {
+    let fit = connections_that_fit(config, descriptors);
+    let (connections, connections_limit) = match config.limits.connections {
+        Some(most) if most.get() <= fit => (most.get(), Limit::Connections),
+        Some(_) | None => (fit, Limit::Descriptors),
+    };
+    Limits {
+        connections,
+        connections_limit,
+        handshakes: config.limits.handshakes.get(),
+        client_connections: config.limits.connections_per_client.map(NonZeroUsize::get),
+        accept_rate: config.limits.accept_rate.and_then(|rate| u64::try_from(rate.get()).ok()),
+    }
+}
+
 /// How many connections fit: two descriptors each, and enough left to read files and answer questions.
-fn connections(config: &Config, descriptors: u64) -> usize {
+fn connections_that_fit(config: &Config, descriptors: u64) -> usize {
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
     let admin = if config.admin.endpoint.is_some() { limits::ADMIN_CLIENTS + 1 } else { 0 };
     let kept = limits::RESERVED_DESCRIPTORS + limits::DESCRIPTORS_PER_WORKER * workers(config) + admin;
-    let fit = (descriptors.saturating_sub(kept) / 2).max(1);
-    config.limits.connections.map_or(fit, |most| most.get().min(fit))
+    (descriptors.saturating_sub(kept) / 2).max(1)
 }
 
 /// How many workers the configuration means on this machine.

@@ -35,7 +35,7 @@ pub(crate) fn gather(about: &About, shared: &Shared, view: View<'_>, now: Moment
         uptime: now.at.saturating_duration_since(about.started.at),
         phase: match shared.phase() {
             shared::Phase::Serving => Phase::Serving,
-            shared::Phase::Draining | shared::Phase::Stopping => Phase::Draining,
+            shared::Phase::Leaving | shared::Phase::Draining | shared::Phase::Stopping => Phase::Draining,
         },
         workers: about.workers,
         connections: Connections {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::complaint::Complaint;
 use super::connection::Connection;
 use super::lifetime::Standing;
+use super::limit::{Fate, Limit};
 use crate::certs::{Facts, Generation, Rfc3339};
 use crate::relay::{CloseReason, Party, Side};
 use crate::watch::{Commit, Mode, Watcher};
@@ -87,7 +88,8 @@ pub(crate) fn closed(connection: &Connection) {
     let Some(reason) = connection.relay.closed() else { return };
     let (client, upstream) =
         (connection.relay.traffic(Side::Client), connection.relay.traffic(Side::Upstream));
-    if reason.party() == Party::Us {
+    // What runs out is told as a limit, and not for each connection.
+    if reason.party() == Party::Us && *reason != CloseReason::Exhausted {
         tracing::warn!(peer = %connection.peer, %reason, "connection closed");
     } else {
         tracing::debug!(
@@ -102,7 +104,22 @@ pub(crate) fn closed(connection: &Connection) {
 
 /// There is no descriptor for another client.
 pub(crate) fn exhausted(error: &std::io::Error) {
-    tracing::warn!(%error, "no room for another connection; clients wait in the backlog");
+    tracing::debug!(%error, "no descriptor for another client");
+}
+
+/// A limit begins to keep clients out.
+pub(crate) fn limit_reached(limit: Limit) {
+    let limit_label = limit.label();
+    match limit.fate() {
+        Fate::Wait => tracing::warn!(limit = limit_label, "a limit is reached: clients wait in the backlog"),
+        Fate::Reset => tracing::warn!(limit = limit_label, "a limit is reached: connections are reset"),
+    }
+}
+
+/// A limit has kept nobody out for a while.
+pub(crate) fn limit_over(limit: Limit, times: u64, lasted: Duration) {
+    let lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(limit = limit.label(), times, lasted_ms, "a limit is no longer reached");
 }
 
 /// The files hold again what is served.

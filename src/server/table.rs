@@ -7,6 +7,7 @@ use std::io;
 use slab::Slab;
 
 use super::connection::Connection;
+use super::seat::Seat;
 use super::token::{MAXIMUM_SLOTS, Slot};
 use crate::sys::process;
 
@@ -14,16 +15,20 @@ use crate::sys::process;
 const CROWD: usize = 512;
 
 /// A worker's connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Table {
     connections: Slab<Connection>,
+    /// Where the room that each has is given back.
+    seat: Seat,
     /// The stamp of the next owner of any slot; wraps after four billion, when no event of that age is left.
     next_stamp: u32,
-    /// How many have not ended their handshake.
-    handshaking: usize,
 }
 
 impl Table {
+    pub(crate) fn new(seat: Seat) -> Self {
+        Self { connections: Slab::new(), seat, next_stamp: 0 }
+    }
+
     /// Puts in what `make` makes for a free slot.
     ///
     /// # Errors
@@ -38,7 +43,6 @@ impl Table {
         }
         let connection = make(Slot { index: entry.key(), stamp: self.next_stamp })?;
         self.next_stamp = self.next_stamp.wrapping_add(1);
-        self.handshaking += 1;
         Ok(entry.insert(connection))
     }
 
@@ -54,15 +58,13 @@ impl Table {
 
     pub(crate) fn remove(&mut self, index: usize) -> Option<Connection> {
         let connection = self.connections.try_remove(index)?;
-        if !connection.greeted {
-            self.handshaking -= 1;
-        }
+        self.seat.left(connection.peer.ip(), connection.greeted);
         Some(connection)
     }
 
     /// One of them has ended its handshake.
-    pub(crate) fn greeted(&mut self) {
-        self.handshaking -= 1;
+    pub(crate) fn greeted(&self) {
+        self.seat.greeted();
     }
 
     /// Gives memory back after a crowd has left.
@@ -71,11 +73,6 @@ impl Table {
             self.connections.shrink_to_fit();
             process::release_memory();
         }
-    }
-
-    /// How many have not ended their handshake.
-    pub(crate) fn handshaking(&self) -> usize {
-        self.handshaking
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use super::connection::Connection;
+use super::limit::{Fate, Limit};
 use super::shared::Shared;
 use crate::metrics::Metrics;
 use crate::relay::{CloseReason, Relay, Side, Tls, Traffic};
@@ -69,24 +70,6 @@ fn unfinished(metrics: &Metrics, reason: &CloseReason) {
     }
 }
 
-/// What may keep clients in the backlog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
-    Connections,
-    Handshakes,
-    Descriptors,
-}
-
-impl Limit {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Connections => "connections",
-            Self::Handshakes => "handshakes",
-            Self::Descriptors => "descriptors",
-        }
-    }
-}
-
 /// A worker's clients are kept waiting by another limit than before, or by none.
 pub(crate) fn paused(metrics: &Metrics, before: Option<Limit>, limit: Option<Limit>) {
     if before == limit {
@@ -101,11 +84,22 @@ pub(crate) fn paused(metrics: &Metrics, before: Option<Limit>, limit: Option<Lim
     }
 }
 
+/// A client was reset because of a limit, which may have been reached by that.
+pub(crate) fn refused(metrics: &Metrics, limit: Limit, reached: bool) {
+    metrics.connections.refused.inc([limit.label()]);
+    if reached {
+        metrics.connections.limits_reached.inc([limit.label()]);
+    }
+}
+
 /// Shows from the start what says something while it is 0.
 pub(crate) fn show(metrics: &Metrics) {
-    for limit in [Limit::Connections, Limit::Handshakes, Limit::Descriptors] {
-        metrics.connections.paused.add([limit.label()], 0);
+    for limit in Limit::ALL {
         metrics.connections.limits_reached.show([[limit.label()]]);
+        match limit.fate() {
+            Fate::Wait => metrics.connections.paused.add([limit.label()], 0),
+            Fate::Reset => metrics.connections.refused.show([[limit.label()]]),
+        }
     }
     metrics.connections.closed.show([[CloseReason::Finished.label()], [CloseReason::Bug("").label()]]);
 }

@@ -8,26 +8,32 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
 
+use super::admission::Admission;
 use super::clock;
 use super::connection::{Connection, Progress, Surroundings};
 use super::control::Control;
+use super::jitter::Jitter;
+use super::limit::Limit;
 use super::listener::{Accepted, Listener};
 use super::ready::{Load, Ready};
+use super::seat::Seat;
 use super::settings::Settings;
 use super::shared::{Phase, Shared};
 use super::story;
 use super::table::Table;
-use super::tally::{self, Limit, Moved};
+use super::tally::{self, Moved};
 use super::token::Source;
 use crate::config::limits;
 use crate::deadlines::Deadlines;
 use crate::relay::{CloseReason, Pool, Side, Size};
+use crate::sys::socket;
 
 /// One thread's loop and all that it owns.
 #[derive(Debug)]
 pub(crate) struct Worker {
     poll: Poll,
     listener: Listener,
+    admission: Admission,
     connections: Table,
     ready: Ready,
     deadlines: Deadlines,
@@ -42,8 +48,8 @@ pub(crate) struct Worker {
     cut: usize,
     /// Bytes moved in this turn.
     bytes: tally::Bytes,
-    /// What keeps clients in the backlog.
-    paused_by: Option<Limit>,
+    /// How the ages of connections differ.
+    ages: Jitter,
 }
 
 impl Worker {
@@ -51,23 +57,25 @@ impl Worker {
         poll: Poll,
         socket: std::net::TcpListener,
         settings: Arc<Settings>,
-        shared: Arc<Shared>,
+        seat: Seat,
         control: Option<Box<Control>>,
     ) -> Self {
+        let number = u64::try_from(seat.number).unwrap_or(u64::MAX);
         Self {
             poll,
             listener: Listener::new(socket),
-            connections: Table::default(),
+            admission: Admission::new(seat.clone()),
+            connections: Table::new(seat.clone()),
             ready: Ready::default(),
             deadlines: Deadlines::new(),
             pool: Pool::default(),
+            ages: Jitter::new(settings.seed ^ number),
             settings,
-            shared,
+            shared: seat.shared,
             control,
             drain_until: None,
             cut: 0,
             bytes: tally::Bytes::default(),
-            paused_by: None,
         }
     }
 
@@ -84,10 +92,10 @@ impl Worker {
             self.note(&events);
             self.turn_control(now)?;
             self.listen()?;
-            self.accept(now);
-            self.note_limit(now);
+            let limit = self.accept(now);
             self.run_ready(now);
             self.bytes.count(&self.shared.metrics);
+            self.admission.hold(limit, now);
             self.expire(now);
             if self.drained(now) {
                 return Ok(self.cut);
@@ -110,7 +118,10 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         let control = self.control.as_ref().and_then(|control| control.deadline(now));
-        [self.deadlines.earliest(), self.listener.deadline(), self.drain_until, control]
+        let accepting = self.listener.deadline(now).or_else(|| self.admission.deadline(now));
+        // Once it is over, the end of the other workers is waited for, which wakes.
+        let drain = self.drain_until.filter(|until| *until > now);
+        [self.deadlines.earliest(), accepting, self.admission.news_deadline(), drain, control]
             .into_iter()
             .flatten()
             .min()
@@ -170,54 +181,57 @@ impl Worker {
     }
 
     fn can_accept(&self, now: Instant) -> bool {
-        self.listener.is_ready(now) && self.has_room()
+        self.listener.is_ready(now) && self.admission.has_room(now)
     }
 
-    fn has_room(&self) -> bool {
-        let limits = &self.settings.limits;
-        self.shared.open() < limits.connections && self.connections.handshaking() < limits.handshakes
-    }
-
-    /// Counts the limit that has begun to keep clients waiting, or has ceased to.
-    fn note_limit(&mut self, now: Instant) {
-        let limit = if self.listener.deadline().is_some() {
-            Some(Limit::Descriptors)
-        } else if !self.listener.is_ready(now) || self.has_room() {
-            None
-        } else if self.shared.open() < self.settings.limits.connections {
-            Some(Limit::Handshakes)
-        } else {
-            Some(Limit::Connections)
-        };
-        let before = std::mem::replace(&mut self.paused_by, limit);
-        tally::paused(&self.shared.metrics, before, limit);
-    }
-
-    fn accept(&mut self, now: Instant) {
+    /// Lets clients in, up to the budget. Returns the limit that keeps others waiting.
+    fn accept(&mut self, now: Instant) -> Option<Limit> {
         for _ in 0..limits::ACCEPTS_PER_TURN {
-            if !self.can_accept(now) {
-                return;
+            if !self.listener.is_ready(now) {
+                return self.listener.deadline(now).map(|_| Limit::Descriptors);
+            }
+            if let Err(limit) = self.admission.reserve(now) {
+                return self.listener.has_clients().then_some(limit);
             }
             match self.listener.accept(now) {
-                Accepted::Client(client, peer) => self.admit((client, peer), now),
-                Accepted::Nobody => return,
-                Accepted::Exhausted(error) => return story::exhausted(&error),
+                Accepted::Client(client, peer) => {
+                    if self.admission.admits(peer.ip(), now) {
+                        self.admit((client, peer), now);
+                    } else {
+                        refuse(&client);
+                    }
+                }
+                Accepted::Nobody => {
+                    self.admission.put_back();
+                    return None;
+                }
+                Accepted::Exhausted(error) => {
+                    self.admission.put_back();
+                    story::exhausted(&error);
+                    return Some(Limit::Descriptors);
+                }
                 Accepted::Failed(error) => {
-                    tracing::debug!(%error, "a client was gone before it was accepted")
+                    self.admission.put_back();
+                    tracing::debug!(%error, "a client was gone before it was accepted");
                 }
             }
         }
+        None
     }
 
     fn admit(&mut self, accepted: (mio::net::TcpStream, std::net::SocketAddr), now: Instant) {
-        let Some(generation) = self.shared.generations.current() else { return };
+        let peer = accepted.1;
+        let Some(generation) = self.shared.generations.current() else {
+            return self.admission.lost(peer.ip());
+        };
         let around = Surroundings {
             registry: self.poll.registry(),
             pool: &mut self.pool,
             upstreams: &self.settings.upstreams,
             now,
         };
-        let relay_limits = self.settings.relay;
+        let mut relay_limits = self.settings.relay;
+        relay_limits.maximum_age = relay_limits.maximum_age.map(|age| self.ages.spread(age));
         let inserted = self
             .connections
             .insert(|slot| Connection::new(accepted, slot, generation, relay_limits, &around));
@@ -227,7 +241,10 @@ impl Worker {
                 tally::accepted(&self.shared.metrics);
                 set_timer(&mut self.deadlines, connection);
             }
-            Err(error) => tracing::warn!(%error, "an accepted client can't be served"),
+            Err(error) => {
+                self.admission.lost(peer.ip());
+                tracing::warn!(%error, "an accepted client can't be served");
+            }
         }
     }
 
@@ -298,6 +315,9 @@ impl Worker {
         let Some(connection) = self.connections.remove(index) else { return };
         self.deadlines.clear(index);
         self.shared.dismiss();
+        if connection.relay.closed() == Some(&CloseReason::Exhausted) {
+            self.admission.exhausted();
+        }
         story::closed(&connection);
         if let Some(reason) = connection.relay.closed()
             && reason.is_unreachable_upstream()
@@ -313,21 +333,22 @@ impl Worker {
     /// Whether this worker's work is over.
     fn drained(&mut self, now: Instant) -> bool {
         let phase = self.shared.phase();
-        if phase == Phase::Serving {
+        if phase < Phase::Draining {
             return false;
         }
         let until = match self.drain_until {
             Some(until) => until,
             None => self.begin_drain(now),
         };
-        // Whoever waits in the backlog came before the end was announced, and is still served.
-        if !self.listener.is_ready(now) {
+        // Whoever waits in the backlog came before the end was announced, and is still served if there is room.
+        if !self.listener.is_ready(now) || self.admission.is_holding() {
             self.listener.close();
         }
         if until <= now || phase == Phase::Stopping {
             self.cut_all(now);
         }
-        self.connections.is_empty()
+        // Signals and the admin endpoint are the first worker's, and wanted until the last one ends.
+        self.connections.is_empty() && (self.control.is_none() || self.shared.is_alone())
     }
 
     /// Connections that have not said a word have nothing to finish.
@@ -346,15 +367,30 @@ impl Worker {
         until
     }
 
+    /// Ends all connections: with a word to those at rest, as they are told of the end of their time.
     fn cut_all(&mut self, now: Instant) {
         self.listener.close();
         for index in self.connections.indices() {
-            if let Some(connection) = self.connections.at(index) {
-                connection.relay.cut(CloseReason::Drain, &mut self.pool);
-                self.cut += 1;
-                self.close(index, now);
-            }
+            let Some(connection) = self.connections.at(index) else { continue };
+            let mut around = Surroundings {
+                registry: self.poll.registry(),
+                pool: &mut self.pool,
+                upstreams: &self.settings.upstreams,
+                now,
+            };
+            connection.relay.stop(CloseReason::Drain, around.pool, now);
+            connection.run(limits::RUN_BYTES_OF_MANY, &mut around);
+            connection.relay.cut(CloseReason::Drain, &mut self.pool);
+            self.cut += 1;
+            self.close(index, now);
         }
+    }
+}
+
+/// Lets a client go that must not come in.
+fn refuse(client: &mio::net::TcpStream) {
+    if let Err(error) = socket::reset_on_close(client) {
+        tracing::debug!(%error, "a client is closed where a reset was due");
     }
 }
 

@@ -88,6 +88,16 @@ pub fn write_before_end(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(socket::send(socket.as_fd().as_raw_fd(), bytes, flags)?)
 }
 
+/// Whether a read, or an accept, would find something. A socket that can't be asked counts as one that would.
+#[must_use]
+#[expect(unsafe_code, reason = "nix offers poll(2) only behind a feature of its own")]
+pub fn is_readable(socket: &impl AsFd) -> bool {
+    let mut asked = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: the pointer is to one pollfd that outlives the call, as the count of 1 says.
+    let count = unsafe { libc::poll(&raw mut asked, 1, 0) };
+    count != 0
+}
+
 /// How many written bytes the peer's kernel has not acknowledged yet.
 ///
 /// # Errors

@@ -44,8 +44,14 @@ fn what_is_not_written_has_the_documented_defaults() {
             half_close: 60 * SECOND,
             connection_age: None,
             drain: 30 * SECOND,
+            drain_delay: Duration::ZERO,
         },
-        limits: Limits { connections: None, handshakes: count(4096) },
+        limits: Limits {
+            connections: None,
+            handshakes: count(4096),
+            connections_per_client: None,
+            accept_rate: None,
+        },
         workers: Workers::Fixed(count(1)),
         admin: Admin { endpoint: None, ready_stale_limit: Some(300 * SECOND) },
         log: Log { format: LogFormat::Text, level: LogLevel::Info },
@@ -69,8 +75,11 @@ fn every_value_reaches_its_field() {
         "--half-close-timeout=1m 30s",
         "--max-connection-age=2days",
         "--drain-timeout=0",
+        "--drain-delay=3s",
         "--max-connections=7",
         "--max-handshakes=8",
+        "--max-connections-per-client=9",
+        "--accept-rate=10",
         "--workers=AUTO",
         "--admin=unix:run/admin.sock",
         "--ready-stale-limit=0",
@@ -97,9 +106,16 @@ fn every_value_reaches_its_field() {
         half_close: 90 * SECOND,
         connection_age: Some(172_800 * SECOND),
         drain: Duration::ZERO,
+        drain_delay: 3 * SECOND,
     };
     assert_eq!(config.timeouts, timeouts);
-    assert_eq!(config.limits, Limits { connections: Some(count(7)), handshakes: count(8) });
+    let limits = Limits {
+        connections: Some(count(7)),
+        handshakes: count(8),
+        connections_per_client: Some(count(9)),
+        accept_rate: Some(count(10)),
+    };
+    assert_eq!(config.limits, limits);
     assert_eq!(config.workers, Workers::Auto);
     assert_eq!(config.log, Log { format: LogFormat::Json, level: LogLevel::Trace });
 }

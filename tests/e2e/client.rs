@@ -56,12 +56,15 @@ impl Trust {
 
     /// The same, but the last bytes of the handshake go out together with the first that the caller writes.
     pub(crate) fn connect_holding_back(&self, address: SocketAddr) -> io::Result<Client> {
-        let mut socket = TcpStream::connect_timeout(&address, SOCKET_LIMIT)?;
+        self.over(TcpStream::connect_timeout(&address, SOCKET_LIMIT)?)
+    }
+
+    /// The same over a socket that is connected already.
+    pub(crate) fn over(&self, mut socket: TcpStream) -> io::Result<Client> {
         socket.set_read_timeout(Some(SOCKET_LIMIT))?;
         socket.set_write_timeout(Some(SOCKET_LIMIT))?;
         socket.set_nodelay(true)?;
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut session = ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
+        let mut session = self.session()?;
         while session.is_handshaking() {
             if session.wants_write() {
                 session.write_tls(&mut socket)?;
@@ -74,6 +77,26 @@ impl Trust {
         }
         let sender = Sender { socket, session: Arc::new(Mutex::new(session)) };
         Ok(Client { sender, sealed: Vec::new() })
+    }
+
+    fn session(&self) -> io::Result<ClientConnection> {
+        let name = ServerName::try_from("localhost").unwrap();
+        ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)
+    }
+
+    /// The first bytes that a client sends.
+    pub(crate) fn hello(&self) -> Vec<u8> {
+        let mut sealed = Vec::new();
+        self.session().unwrap().write_tls(&mut sealed).unwrap();
+        sealed
+    }
+
+    /// The same client with a hello longer by about `more_bytes` of protocol names.
+    pub(crate) fn verbose(&self, more_bytes: usize) -> Self {
+        let name = |number: usize| format!("{number:0>250}").into_bytes();
+        let mut config = ClientConfig::clone(&self.0);
+        config.alpn_protocols = (0..more_bytes / 251).map(name).collect();
+        Self(Arc::new(config))
     }
 
     /// The serial of the certificate that a new handshake gets.
@@ -131,6 +154,20 @@ impl Sender {
         self.socket.shutdown(Shutdown::Write)
     }
 
+    /// Sends bytes in records of one each, all at once.
+    pub(crate) fn write_byte_by_byte(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            self.session().writer().write_all(&[*byte])?;
+        }
+        self.send_sealed()
+    }
+
+    /// Changes its keys, and asks the other side to change its own.
+    pub(crate) fn update_keys(&mut self) -> io::Result<()> {
+        self.session().refresh_traffic_keys().map_err(io::Error::other)?;
+        self.send_sealed()
+    }
+
     /// Ends the sending side with a bare FIN.
     pub(crate) fn end_with_fin(&self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
@@ -158,6 +195,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Waits so long for bytes instead of the usual time.
+    pub(crate) fn wait_for_bytes(&self, limit: Duration) {
+        self.sender.socket.set_read_timeout(Some(limit)).unwrap();
+    }
+
     /// A second handle that sends while this one reads on another thread.
     pub(crate) fn sender(&self) -> Sender {
         let socket = self.sender.socket.try_clone().unwrap();

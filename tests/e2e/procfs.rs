@@ -16,6 +16,14 @@ impl Proc {
         fs::read_dir(self.path("fd")).unwrap().count()
     }
 
+    /// The limit of descriptors that leaves exactly this many free.
+    pub(crate) fn descriptor_limit_with_free(self, free: usize) -> usize {
+        let entries = fs::read_dir(self.path("fd")).unwrap().flatten();
+        let taken: Vec<usize> =
+            entries.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect();
+        (0..).filter(|number| !taken.contains(number)).nth(free).unwrap()
+    }
+
     /// Watches the kernel holds, which is not what the process believes to hold.
     pub(crate) fn inotify_watches(self) -> usize {
         let infos = fs::read_dir(self.path("fdinfo")).unwrap();
@@ -33,6 +41,21 @@ impl Proc {
         let status = fs::read_to_string(self.path("status")).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    pub(crate) fn threads(self) -> usize {
+        fs::read_dir(self.path("task")).unwrap().count()
+    }
+
+    /// How many threads have gone to sleep at least so often.
+    pub(crate) fn threads_with_switches(self, least: u64) -> usize {
+        let tasks = fs::read_dir(self.path("task")).unwrap().flatten();
+        let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+        let switches = texts.filter_map(|text| {
+            let line = text.lines().find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
+            line.split_whitespace().nth(1)?.parse::<u64>().ok()
+        });
+        switches.filter(|switches| *switches >= least).count()
     }
 
     pub(crate) fn is_stopped(self) -> bool {

@@ -67,7 +67,16 @@ fn whole(file: &mut File) -> String {
 pub(crate) struct Serve {
     arguments: Vec<OsString>,
     environment: Vec<(String, String)>,
-    before: Option<String>,
+    before: Option<Before>,
+}
+
+/// A line for the shell that becomes the sidecar.
+#[derive(Debug)]
+enum Before {
+    /// Here, with the rights there are.
+    Here(String),
+    /// In a user namespace of its own, as root there.
+    Apart(String),
 }
 
 impl Serve {
@@ -113,9 +122,12 @@ impl Serve {
     pub(crate) fn start(self) -> Sidecar {
         let command = match &self.before {
             None => command(env!("CARGO_BIN_EXE_tlsidecar"), &self.arguments),
-            Some(line) => {
-                let mut command = command("unshare", ["-U", "-r", "sh", "-c"]);
-                command.arg(format!("{line}; exec \"$0\" \"$@\""));
+            Some(before) => {
+                let (line, mut command) = match before {
+                    Before::Here(line) => (line, command("sh", ["-c"])),
+                    Before::Apart(line) => (line, command("unshare", ["-U", "-r", "sh", "-c"])),
+                };
+                command.arg(format!("{line} && exec \"$0\" \"$@\""));
                 command.arg(env!("CARGO_BIN_EXE_tlsidecar")).args(&self.arguments);
                 command
             }
@@ -137,7 +149,13 @@ impl Serve {
 
     /// Starts it in a user namespace of its own, after a line for the shell has run there, with itself as root.
     pub(crate) fn limited(mut self, line: &str) -> Self {
-        self.before = Some(line.to_owned());
+        self.before = Some(Before::Apart(line.to_owned()));
+        self
+    }
+
+    /// Starts it with so many descriptors at most.
+    pub(crate) fn with_descriptors(mut self, most: usize) -> Self {
+        self.before = Some(Before::Here(format!("ulimit -n {most}")));
         self
     }
 
@@ -197,6 +215,12 @@ impl Sidecar {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Changes how many descriptors it may have from now on.
+    pub(crate) fn limit_descriptors(&self, most: usize) {
+        let (pid, limit) = (format!("--pid={}", self.child.id()), format!("--nofile={most}:"));
+        assert!(Command::new("prlimit").args([pid, limit]).status().unwrap().success());
     }
 
     /// Stops it for as long as `meanwhile` takes, so that it finds all of that at once.

@@ -67,9 +67,10 @@ impl Peer {
         }
     }
 
-    /// The hash of all that comes until the other side ends.
-    fn hash_rest(&mut self) -> io::Result<Hash> {
+    /// The hash of what has come and of all that still comes until the other side ends.
+    fn hash_rest(&mut self, begin: &[u8]) -> io::Result<Hash> {
         let mut hasher = Hasher::default();
+        hasher.update(begin);
         let mut part = vec![0; 64 * 1024];
         loop {
             match self.read(&mut part)? {
@@ -109,8 +110,12 @@ pub(crate) enum Script {
     Echo,
     /// Sends a pattern of this seed and length, ends, and receives meanwhile until the client ends.
     Exchange { seed: u64, length: u64 },
+    /// The same for whoever begins with a byte of zero, as patterns do; echoes to others.
+    ExchangeOrEcho { seed: u64, length: u64 },
     /// Waits for the client's end, then this long, and only then replies and ends.
     ReplyAfterEnd { delay: Duration, seed: u64, length: u64 },
+    /// The same, in parts with a pause after each.
+    ReplySlowlyAfterEnd { delay: Duration, seed: u64, length: u64, parts: u64, pause: Duration },
     /// Greets and ends at once, and still receives until the client ends.
     EndFirst { greeting: &'static [u8] },
     /// Answers one HTTP request and ends.
@@ -122,26 +127,34 @@ pub(crate) enum Script {
 impl Script {
     fn play(self, mut peer: Peer) -> io::Result<Hash> {
         match self {
-            Self::Echo => echo(peer),
-            Self::Exchange { seed, length } => {
-                let mut sending = peer.try_clone()?;
-                let sender = std::thread::spawn(move || {
-                    Pattern::new(seed).write_to(&mut sending, length)?;
-                    sending.end_sending()
-                });
-                let received = peer.hash_rest()?;
-                sender.join().unwrap().map(|()| received)
+            Self::Echo => echo(peer, &[]),
+            Self::Exchange { seed, length } => exchange(peer, &[], Pattern::new(seed), length),
+            Self::ExchangeOrEcho { seed, length } => {
+                let mut first = [0];
+                peer.read_exact(&mut first)?;
+                if first == [0] {
+                    exchange(peer, &first, Pattern::new(seed), length)
+                } else {
+                    echo(peer, &first)
+                }
             }
             Self::ReplyAfterEnd { delay, seed, length } => {
-                let received = peer.hash_rest()?;
+                let received = peer.hash_rest(&[])?;
                 pause(delay);
                 Pattern::new(seed).write_to(&mut peer, length)?;
+                peer.end_sending().map(|()| received)
+            }
+            Self::ReplySlowlyAfterEnd { delay, seed, length, parts, pause: between } => {
+                let received = peer.hash_rest(&[])?;
+                pause(delay);
+                let mut slowly = Slowly { peer: &mut peer, left: 0, part: length / parts, between };
+                Pattern::new(seed).write_to(&mut slowly, length)?;
                 peer.end_sending().map(|()| received)
             }
             Self::EndFirst { greeting } => {
                 peer.write_all(greeting)?;
                 peer.end_sending()?;
-                peer.hash_rest()
+                peer.hash_rest(&[])
             }
             Self::Http => {
                 read_request(&mut peer)?;
@@ -157,8 +170,47 @@ impl Script {
     }
 }
 
-fn echo(mut peer: Peer) -> io::Result<Hash> {
+/// Pauses after each part.
+struct Slowly<'a> {
+    peer: &'a mut Peer,
+    /// Of the part that is being sent.
+    left: u64,
+    part: u64,
+    between: Duration,
+}
+
+impl Write for Slowly<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            pause(self.between);
+            self.left = self.part;
+        }
+        let most = bytes.len().min(usize::try_from(self.left).unwrap());
+        let written = self.peer.write(&bytes[..most])?;
+        self.left -= written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends a pattern and receives meanwhile, having received how that begins.
+fn exchange(mut peer: Peer, begin: &[u8], pattern: Pattern, length: u64) -> io::Result<Hash> {
+    let mut sending = peer.try_clone()?;
+    let sender = std::thread::spawn(move || {
+        pattern.write_to(&mut sending, length)?;
+        sending.end_sending()
+    });
+    let received = peer.hash_rest(begin)?;
+    sender.join().unwrap().map(|()| received)
+}
+
+fn echo(mut peer: Peer, begin: &[u8]) -> io::Result<Hash> {
     let mut hasher = Hasher::default();
+    hasher.update(begin);
+    peer.write_all(begin)?;
     let mut part = vec![0; 64 * 1024];
     loop {
         let length = peer.read(&mut part)?;

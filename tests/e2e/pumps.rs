@@ -1,0 +1,122 @@
+//! Bulk: beside slow readers it costs neither memory nor time, and beside rotations nothing is lost or late.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, End};
+use crate::material::scaled;
+use crate::patience::{now, pause};
+use crate::pattern::Pattern;
+use crate::probe::Endless;
+use crate::scene::Scene;
+use crate::upstream::{Script, Upstream};
+
+/// What one connection may hold: four buffers of 65 KiB, and a little for its state.
+const CONNECTION_KB: u64 = 300;
+
+#[test]
+fn slow_readers_cost_little_memory_and_no_time() {
+    let (readers, seconds) = (20, scaled(30, 4));
+    // Much more than they read, and than the sockets on the way hold.
+    let upstream = Upstream::tcp(Script::Exchange { seed: 9, length: 1_000_000_000 });
+    let scene = Scene::before(&upstream.address(), &[]);
+    let before_kb = scene.kernel().resident_kb();
+    let clients: Vec<Client> = (0..readers).map(|_| scene.connect()).collect();
+    let slow = Endless::start(move |going_on| {
+        let mut clients = clients;
+        while going_on() {
+            clients.iter_mut().for_each(|client| client.read_exact(&mut [0; 256]).unwrap());
+            pause(Duration::from_millis(250));
+        }
+    });
+    // What the sockets hold goes through at full speed first.
+    pause(Duration::from_secs(2));
+    let ticks = scene.kernel().cpu_ticks();
+    let mut most_kb = 0;
+    for _ in 0..seconds {
+        pause(Duration::from_secs(1));
+        most_kb = most_kb.max(scene.kernel().resident_kb());
+    }
+    let spent = scene.kernel().cpu_ticks() - ticks;
+    let each_kb = most_kb.saturating_sub(before_kb) / readers;
+    eprintln!("{readers} readers of 1 KB/s: {each_kb} kB each, {spent} ticks of 10 ms in {seconds} s");
+    assert!(each_kb <= CONNECTION_KB, "{each_kb} kB for each connection");
+    assert!(spent <= 2 * seconds, "{spent} ticks of 10 ms in {seconds} s");
+    slow.finish();
+}
+
+/// Sends a pattern while it receives another, connection after connection.
+fn pump(scene: &Scene, length: u64) -> Endless<u64> {
+    let (trust, address) = (scene.trust.clone(), scene.address());
+    let expected = Pattern::new(62).write_to(&mut std::io::sink(), length).unwrap();
+    Endless::start(move |going_on| {
+        let mut transfers = 0;
+        while going_on() || transfers == 0 {
+            let mut client = trust.connect(address).unwrap();
+            let mut sender = client.sender();
+            let sending = std::thread::spawn(move || {
+                Pattern::new(61).write_to(&mut sender, length).unwrap();
+                sender.end_with_notify().unwrap();
+            });
+            assert_eq!(client.hash_rest(), (expected.clone(), End::Notified));
+            sending.join().unwrap();
+            transfers += 1;
+        }
+        transfers
+    })
+}
+
+/// Echoes small messages over one connection; when each began and how long it took.
+fn keep_alive(scene: &Scene) -> Endless<Vec<(Instant, Duration)>> {
+    let mut client = scene.connect();
+    Endless::start(move |going_on| {
+        let mut took = Vec::new();
+        while going_on() {
+            let began = now();
+            client.echo(b"a small request").unwrap();
+            took.push((began, began.elapsed()));
+            pause(Duration::from_millis(2));
+        }
+        took
+    })
+}
+
+fn p99(took: impl Iterator<Item = Duration>) -> Duration {
+    let mut sorted: Vec<_> = took.collect();
+    sorted.sort_unstable();
+    sorted.get(sorted.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
+}
+
+#[test]
+fn rotations_in_the_middle_of_transfers_cost_no_byte_and_no_connection() {
+    let (rotations, pumps, length) = (scaled(200, 20), scaled(10, 3), scaled(20_000_000, 2_000_000));
+    let upstream = Upstream::tcp(Script::ExchangeOrEcho { seed: 62, length });
+    let mut scene = Scene::before(&upstream.address(), &[("--workers", "2")]);
+    let small = keep_alive(&scene);
+    let pumping: Vec<_> = (0..pumps).map(|_| pump(&scene, length)).collect();
+    pause(Duration::from_secs(scaled(20, 1)));
+    let first = now();
+    for number in 2..=rotations + 1 {
+        scene.rotate(number);
+        pause(Duration::from_millis(scaled(100, 20)));
+    }
+    let last = now();
+    let transfers: u64 = pumping.into_iter().map(Endless::finish).sum();
+    let took = small.finish();
+    let part = |begin: Option<Instant>, end| {
+        p99(took
+            .iter()
+            .filter(|(at, _)| begin.is_none_or(|begin| begin <= *at) && *at < end)
+            .map(|(_, took)| *took))
+    };
+    eprintln!(
+        "{transfers} transfers, {rotations} rotations; p99 of small requests {:?} before, {:?} during",
+        part(None, first),
+        part(Some(first), last)
+    );
+    let sent = Pattern::new(61).write_to(&mut std::io::sink(), length).unwrap();
+    let received = (0..=transfers).filter(|_| upstream.report().unwrap() == sent).count() as u64;
+    assert_eq!(received, transfers, "all but the small requests have the hash of what was sent");
+    assert_eq!(scene.sidecar.generation(), rotations + 1);
+    scene.expect_metric("tlsidecar_connections_open", 0.0);
+}
