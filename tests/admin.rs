@@ -4,11 +4,14 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     reason = "a test may stop at the first surprise"
 )]
 
 #[path = "admin/answers.rs"]
 mod answers;
+#[path = "admin/asking.rs"]
+mod asking;
 #[path = "admin/certificates.rs"]
 mod certificates;
 #[path = "admin/crowds.rs"]
