@@ -4,7 +4,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stderr,
     reason = "a test may stop at the first surprise"
 )]
 

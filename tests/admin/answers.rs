@@ -115,7 +115,8 @@ fn promtool_finds_no_fault_with_the_metrics() {
     {
         Ok(promtool) => promtool,
         Err(error) => {
-            eprintln!("not applicable: promtool can't be run: {error}");
+            // Past what is kept from those who see no output of tests that pass.
+            let _ = writeln!(std::io::stderr(), "not applicable  promtool check metrics: {error}");
             return;
         }
     };
