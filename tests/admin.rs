@@ -9,6 +9,8 @@
 
 #[path = "admin/answers.rs"]
 mod answers;
+#[path = "admin/asking.rs"]
+mod asking;
 #[path = "admin/certificates.rs"]
 mod certificates;
 #[path = "admin/crowds.rs"]

@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::process::{Answer, Sidecar, pause, until};
+use crate::asking::Answer;
+use crate::process::{Sidecar, pause, until};
 
 #[test]
 fn a_process_without_a_certificate_lives_and_is_not_ready() {
@@ -102,4 +104,22 @@ fn a_unix_socket_is_for_owner_and_group_and_goes_with_the_process() {
     sidecar.terminate();
     assert_eq!(sidecar.ended(), Some(0));
     until("the socket is gone", || (!path.exists()).then_some(()));
+}
+
+#[test]
+fn promtool_finds_no_fault_with_the_metrics() {
+    let mut sidecar = Sidecar::start(&[]);
+    sidecar.rotate();
+    sidecar.rotate();
+    let mut promtool = match Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn()
+    {
+        Ok(promtool) => promtool,
+        Err(error) => {
+            // Past what is kept from those who see no output of tests that pass.
+            let _ = writeln!(std::io::stderr(), "not applicable  promtool check metrics: {error}");
+            return;
+        }
+    };
+    promtool.stdin.take().unwrap().write_all(sidecar.ask("/metrics").body.as_bytes()).unwrap();
+    assert!(promtool.wait().unwrap().success());
 }

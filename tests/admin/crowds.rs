@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::process::{Sidecar, ask_at, now};
+use crate::asking::ask_at;
+use crate::process::{Sidecar, now};
 
 /// As documented.
 const CLIENTS: usize = 16;

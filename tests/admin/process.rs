@@ -1,7 +1,7 @@
 //! A running sidecar, its files and its admin endpoint. Knows no behaviour.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -15,6 +15,8 @@ use tlsidecar::demo::authority::{Authority, Leaf};
 use tlsidecar::demo::client::Client;
 use tlsidecar::demo::upstream::Upstream;
 use tlsidecar::demo::volume::{Order, Volume};
+
+use crate::asking::{Answer, ask_at, connect};
 
 /// How long to wait for what should come at once, on a machine that is busy with other things.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -144,9 +146,7 @@ impl Sidecar {
 
     /// The value of a series, as it stands in `/metrics`.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
-        let text = self.ask("/metrics").body;
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{series} ")).map(str::to_owned));
-        line.map(|value| value.parse().unwrap())
+        self.ask("/metrics").metric(series)
     }
 
     /// Waits until a series has a value.
@@ -175,19 +175,6 @@ impl Drop for Sidecar {
     }
 }
 
-fn connect(address: &str) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    stream
-}
-
-/// What the admin endpoint at `address` answers.
-pub(crate) fn ask_at(address: &str, path: &str) -> Answer {
-    let mut stream = connect(address);
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
-    Answer::read(&mut stream).unwrap()
-}
-
 /// The serial of a leaf as the status has it.
 pub(crate) fn serial(leaf: &Leaf) -> String {
     let hex = format!("{:X}", leaf.serial);
@@ -197,22 +184,4 @@ pub(crate) fn serial(leaf: &Leaf) -> String {
 #[expect(clippy::disallowed_methods, reason = "certificates count their lives from the calendar")]
 fn wall() -> SystemTime {
     SystemTime::now()
-}
-
-/// An answer of the admin endpoint.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) code: String,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    pub(crate) fn read(stream: &mut impl Read) -> io::Result<Self> {
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-        let code = head.split(' ').nth(1).unwrap_or_default().to_owned();
-        Ok(Self { code, head: head.to_owned(), body: body.to_owned() })
-    }
 }

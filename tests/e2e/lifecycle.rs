@@ -109,10 +109,14 @@ fn sighup_looks_at_what_no_event_told() {
 
 #[test]
 fn the_timer_finds_what_no_event_told() {
-    let scene = Scene::with(&[("--reload-interval", "1s")]);
+    let scene = Scene::with(&[("--reload-interval", "1s"), ("--admin", "127.0.0.1:0")]);
     let mappings = store_silently(&scene, 2);
     let changed = scene.sidecar.line("certificate changed");
     assert!(changed.text("trigger").contains("timer"), "{changed}");
+    // Events should have told, as far as it knows.
+    assert_eq!(scene.sidecar.metric("tlsidecar_rotations_found_by_timer_total"), Some(1.0));
+    let watcher = &scene.sidecar.status()["sets"][0]["watcher"];
+    assert_eq!(watcher["mode"], "polling", "{watcher:#}");
     drop(mappings);
 }
 

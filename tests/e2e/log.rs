@@ -14,6 +14,9 @@ use crate::patience::now;
 /// The end of the log is told without holding the lock, so a waiting thread may miss that it was told.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// How many of its last lines a log shows: what led to a failure, and not a thousand rotations before it.
+const SHOWN: usize = 200;
+
 /// One line of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
@@ -120,7 +123,12 @@ impl Log {
 
 impl fmt::Display for Log {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in self.held().iter() {
+        let lines = self.held();
+        let hidden = lines.len().saturating_sub(SHOWN);
+        if hidden > 0 {
+            writeln!(out, "  | ({hidden} lines before)")?;
+        }
+        for line in lines.iter().skip(hidden) {
             writeln!(out, "  | {line}")?;
         }
         Ok(())

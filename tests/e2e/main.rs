@@ -1,5 +1,9 @@
 //! Drives the real binary over real files, real inotify and real TLS clients: what a user of it would notice.
-//! Knows nothing of the crate's insides but the secret volume and the authority that its demo shows as well.
+//! Knows nothing of the crate's insides but what its demo shows as well: a secret volume, an authority, a front that says
+//! to the microsecond when it published.
+//!
+//! `TLSIDECAR_E2E_FULL=1` plays the long runs in full length, which `ci/soak` does by their names; without it they are
+//! short slices of themselves. `TLSIDECAR_E2E_BINARY=path` tests that binary instead of the one just built.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,15 +14,21 @@
 )]
 
 // The harness.
+#[path = "../admin/asking.rs"]
+mod asking;
 mod client;
+mod dice;
+mod figures;
 mod log;
 mod mapping;
 mod material;
+mod namespace;
 mod patience;
 mod pattern;
 mod probe;
 mod procfs;
 mod scene;
+mod secret;
 mod sidecar;
 mod upstream;
 
@@ -40,7 +50,9 @@ mod noise;
 mod partings;
 mod pumps;
 mod refusal;
+mod remote;
 mod rotation;
+mod soak;
 mod starts;
 mod unread;
 mod workers;

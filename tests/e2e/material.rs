@@ -72,8 +72,7 @@ pub(crate) struct Place {
 
 impl Place {
     fn at(root: PathBuf) -> Option<Self> {
-        let kind = kind_of(statfs(&root).ok()?.filesystem_type());
-        Some(Self { kind, root })
+        root.exists().then(|| Self { kind: kind_of_file_system(&root), root })
     }
 
     pub(crate) fn folder(&self) -> TempDir {
@@ -81,14 +80,16 @@ impl Place {
     }
 }
 
-fn kind_of(magic: FsType) -> &'static str {
+/// The kind of file system that a path leads to.
+pub(crate) fn kind_of_file_system(path: &Path) -> &'static str {
     /// Not among the constants of the library.
     const XFS: FsType = FsType(0x5846_5342);
-    match magic {
+    match statfs(path).unwrap().filesystem_type() {
         statfs::EXT4_SUPER_MAGIC => "ext4",
         statfs::TMPFS_MAGIC => "tmpfs",
         statfs::OVERLAYFS_SUPER_MAGIC => "overlayfs",
         statfs::BTRFS_SUPER_MAGIC => "btrfs",
+        statfs::FUSE_SUPER_MAGIC => "fuse",
         XFS => "xfs",
         _ => "another file system",
     }
@@ -140,5 +141,10 @@ impl PlainPair {
 
 /// Full sizes when `TLSIDECAR_E2E_FULL` is set, else what an unoptimised build moves in a few seconds.
 pub(crate) fn scaled(full: u64, ordinary: u64) -> u64 {
-    if std::env::var_os("TLSIDECAR_E2E_FULL").is_some() { full } else { ordinary }
+    if is_full() { full } else { ordinary }
+}
+
+/// Whether long runs are to be played in full length.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("TLSIDECAR_E2E_FULL").is_some()
 }

@@ -1,12 +1,13 @@
-//! Clients that never stop while a test does something: one opens connections, one keeps a connection busy.
+//! Clients that never stop while a test does something: one opens connections, one keeps a connection busy, one pumps.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::client::Trust;
+use crate::client::{Client, Trust};
 use crate::patience::{now, pause};
 
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -85,6 +86,40 @@ impl Talker {
     }
 
     /// How many messages came back, or what went wrong with the first that did not.
+    pub(crate) fn finish(self) -> Result<u64, String> {
+        self.0.finish()
+    }
+}
+
+/// Bytes under way on each connection of a [`Pump`]: less than the buffers between take, so that nobody waits for itself.
+const PUMPED_BYTES: usize = 64 * 1024;
+
+/// Sends a block on many connections of an echo and takes all of them back, again and again, as fast as it can.
+#[derive(Debug)]
+pub(crate) struct Pump(Endless<Result<u64, String>>);
+
+impl Pump {
+    /// Connects before it returns.
+    pub(crate) fn start(trust: &Trust, address: SocketAddr, connections: usize) -> Self {
+        let mut clients: Vec<Client> = (0..connections).map(|_| trust.connect(address).unwrap()).collect();
+        Self(Endless::start(move |going_on| {
+            let (mut block, mut pumped) = (vec![0; PUMPED_BYTES], 0);
+            while going_on() {
+                for client in &mut clients {
+                    client.write_all(&block).map_err(|error| format!("after {pumped} bytes: {error}"))?;
+                }
+                for client in &mut clients {
+                    client
+                        .read_exact(&mut block)
+                        .map_err(|error| format!("after {pumped} bytes: {error}"))?;
+                    pumped += block.len() as u64;
+                }
+            }
+            Ok(pumped)
+        }))
+    }
+
+    /// How many bytes came back, or what went wrong.
     pub(crate) fn finish(self) -> Result<u64, String> {
         self.0.finish()
     }

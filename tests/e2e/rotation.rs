@@ -3,48 +3,17 @@
 
 use std::time::Duration;
 
-use tlsidecar::demo::volume::{Order, Volume};
+use tlsidecar::demo::volume::Order;
 
-use crate::material::{Generations, PlainPair, folder, payload, serial, write_in_place};
+use crate::material::{Generations, PlainPair, serial, write_in_place};
 use crate::patience::{QUIET, SOON, now, pause, until};
 use crate::probe::{Handshake, Prober, Talker};
-use crate::sidecar::{Serve, Sidecar};
+use crate::secret::Scene;
+use crate::sidecar::Serve;
 use crate::upstream::{Script, Upstream};
 
 const SWAPS: u64 = 20;
 const BETWEEN_SWAPS: Duration = Duration::from_millis(300);
-
-/// A swapped volume with a sidecar in front of an echo.
-struct Scene {
-    // The order is that of the ends: first the sidecar, last the folder.
-    sidecar: Sidecar,
-    volume: Volume,
-    generations: Generations,
-    _upstream: Upstream,
-    _folder: tempfile::TempDir,
-}
-
-impl Scene {
-    fn new(order: Order, more: impl FnOnce(Serve) -> Serve) -> Self {
-        let folder = folder();
-        let generations = Generations::new();
-        let mut volume = Volume::create(folder.path().join("secret"), order).unwrap();
-        volume.write(&payload(&generations.leaf(1))).unwrap();
-        let upstream = Upstream::tcp(Script::Echo);
-        let serve = Serve::new(&upstream.address(), &volume.path("tls.crt"), &volume.path("tls.key"));
-        let sidecar = more(serve).ready();
-        Self { sidecar, volume, generations, _upstream: upstream, _folder: folder }
-    }
-
-    fn swap(&mut self, number: u64) {
-        self.volume.write(&payload(&self.generations.leaf(number))).unwrap();
-    }
-
-    fn serves(&self, number: u64) -> bool {
-        let (trust, wanted) = (self.generations.trust(), serial(number));
-        until(SOON, || trust.served_serial(self.sidecar.address()).unwrap() == wanted)
-    }
-}
 
 /// Every handshake succeeded, none went back to an older certificate, and all that began after a line of the log that
 /// announced a certificate got that one or a newer one.
@@ -150,20 +119,6 @@ fn watches_descriptors_and_instances_stay_the_same_over_swaps() {
         assert!(scene.serves(number));
     }
     assert!(until(SOON, || count() == before), "{:?} became {:?}", before, count());
-}
-
-#[test]
-fn a_burst_of_swaps_ends_with_the_last_one() {
-    let mut scene = Scene::new(Order::LinksLast, Serve::by_events_only);
-    let prober = Prober::start(scene.generations.trust(), scene.sidecar.address());
-    let leaves: Vec<_> = (2..=202).map(|number| scene.generations.leaf(number)).collect();
-    for leaf in &leaves {
-        scene.volume.write(&payload(leaf)).unwrap();
-        pause(Duration::from_millis(1));
-    }
-    assert!(scene.serves(202));
-    let failed: Vec<_> = prober.finish().into_iter().filter(|handshake| handshake.outcome.is_err()).collect();
-    assert!(failed.is_empty(), "{failed:?}");
 }
 
 #[test]

@@ -1,19 +1,21 @@
 //! The sidecar as a child process: its flags, its log, its signals, its end.
-//! It never outlives the test, and a failing test prints the whole log.
+//! It never outlives the test, and a failing test prints the end of the log.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
+use crate::asking::{Answer, ask_at};
 use crate::log::{Line, Log};
 use crate::patience::{SOON, until};
 use crate::procfs::Proc;
@@ -21,7 +23,7 @@ use crate::procfs::Proc;
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 /// A program with arguments, and without the sidecar's options from this process's environment.
-fn command(program: &str, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
+fn command(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
     let mut command = Command::new(program);
     command.args(arguments.into_iter().map(Into::into));
     for (name, _) in std::env::vars_os() {
@@ -31,6 +33,12 @@ fn command(program: &str, arguments: impl IntoIterator<Item = impl Into<OsString
     }
     command.stdin(Stdio::null());
     command
+}
+
+/// The binary under test.
+fn binary() -> PathBuf {
+    std::env::var_os("TLSIDECAR_E2E_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_tlsidecar").into(), PathBuf::from)
 }
 
 /// What a command that ended left behind.
@@ -44,7 +52,7 @@ pub(crate) struct Finished {
 /// Runs the binary to its end, with settings from the environment; one that does not end in time is killed.
 pub(crate) fn run(environment: &[(&str, &str)], arguments: &[&str]) -> Finished {
     let (mut stdout, mut stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    let mut command = command(env!("CARGO_BIN_EXE_tlsidecar"), arguments);
+    let mut command = command(binary(), arguments);
     command.envs(environment.iter().copied());
     command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
     let mut child = command.spawn().unwrap();
@@ -118,17 +126,22 @@ impl Serve {
         self.with("--reload-interval", "0")
     }
 
+    /// With an admin endpoint at a port of its own, for [`Sidecar::ask`].
+    pub(crate) fn answering(self) -> Self {
+        self.with("--admin", "127.0.0.1:0")
+    }
+
     /// Starts it and waits until it has taken its port, whether or not it listens yet.
     pub(crate) fn start(self) -> Sidecar {
         let command = match &self.before {
-            None => command(env!("CARGO_BIN_EXE_tlsidecar"), &self.arguments),
+            None => command(binary(), &self.arguments),
             Some(before) => {
                 let (line, mut command) = match before {
                     Before::Here(line) => (line, command("sh", ["-c"])),
                     Before::Apart(line) => (line, command("unshare", ["-U", "-r", "sh", "-c"])),
                 };
                 command.arg(format!("{line} && exec \"$0\" \"$@\""));
-                command.arg(env!("CARGO_BIN_EXE_tlsidecar")).args(&self.arguments);
+                command.arg(binary()).args(&self.arguments);
                 command
             }
         };
@@ -140,7 +153,7 @@ impl Serve {
         const NOBODY: u32 = 65_534;
         let copy = folder.join("tlsidecar");
         // By another process: a child that a thread forks meanwhile would hold the copy open for writing.
-        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_tlsidecar")).arg(&copy).status().unwrap();
+        let copied = Command::new("cp").arg(binary()).arg(&copy).status().unwrap();
         assert!(copied.success());
         let mut command = Command::new(copy);
         command.args(&self.arguments).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
@@ -210,6 +223,22 @@ impl Sidecar {
         let numbers =
             self.log.all(0, |line| line.says("certificate loaded") || line.says("certificate changed"));
         numbers.last().map_or(0, |line| line.number("generation").unwrap())
+    }
+
+    /// What its admin endpoint answers; it was started with [`Serve::answering`].
+    pub(crate) fn ask(&self, path: &str) -> Answer {
+        let answer = ask_at(&self.line("admin endpoint").text("address"), path);
+        assert_eq!(answer.code, "200", "{}", answer.head);
+        answer
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&self.ask("/status").body).unwrap()
+    }
+
+    /// The value of a series among its metrics.
+    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+        self.ask("/metrics").metric(series)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -10,17 +10,15 @@ mod volumes;
 mod writers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 use nix::unistd::geteuid;
 
 use self::case::{Case, Needs};
 use self::play::Play;
 use crate::material::{Generations, Place, disk, further, memory};
+use crate::namespace::{may_not_mount, own_mounts, tell_not_applicable, why_no_tool};
 
 /// Rows mostly wait, so more of them at once than there are cores.
 const AT_ONCE: usize = 4;
@@ -37,7 +35,7 @@ enum Verdict {
 fn every_layout_is_followed_in_memory() {
     match memory() {
         Some(place) => play_all(&place),
-        None => eprintln!("not applicable: /dev/shm is no tmpfs here"),
+        None => tell_not_applicable("layouts in memory", "/dev/shm is no tmpfs here"),
     }
 }
 
@@ -45,7 +43,7 @@ fn every_layout_is_followed_in_memory() {
 fn every_layout_is_followed_on_disk() {
     match disk() {
         Some(place) => play_all(&place),
-        None => eprintln!("not applicable: all temporary folders are in memory here"),
+        None => tell_not_applicable("layouts on disk", "all temporary folders are in memory here"),
     }
 }
 
@@ -89,9 +87,19 @@ fn report(place: &Place, mut verdicts: Vec<(String, Verdict)>) {
         match verdict {
             Verdict::Passed => eprintln!("  passed          {name}"),
             Verdict::Failed => eprintln!("  FAILED          {name}"),
-            Verdict::NotApplicable(reason) => eprintln!("  not applicable  {name}: {reason}"),
+            Verdict::NotApplicable(reason) => {
+                tell_not_applicable(&format!("{name}, on {}", place.kind), reason);
+            }
         }
     }
+    let count = |wanted: fn(&Verdict) -> bool| verdicts.iter().filter(|(_, verdict)| wanted(verdict)).count();
+    let passed = count(|verdict| *verdict == Verdict::Passed);
+    let not_applicable = count(|verdict| matches!(verdict, Verdict::NotApplicable(_)));
+    eprintln!(
+        "layouts on {}: {passed} of {} passed, {not_applicable} not applicable",
+        place.kind,
+        verdicts.len()
+    );
     let failed: Vec<_> = verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Failed).collect();
     assert!(failed.is_empty(), "{} of {} rows failed on {}", failed.len(), verdicts.len(), place.kind);
 }
@@ -120,22 +128,6 @@ fn why_not(needs: Needs) -> Option<String> {
         Needs::Nothing => None,
         Needs::Mounts => may_not_mount(),
         Needs::Nobody => (!geteuid().is_root()).then(|| "only root may become another user".to_owned()),
-        Needs::Tool(name) => {
-            let found =
-                Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            found.is_err().then(|| format!("{name} is not installed"))
-        }
+        Needs::Tool(name) => why_no_tool(name),
     }
-}
-
-fn may_not_mount() -> Option<String> {
-    let tried = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNS)).join().unwrap();
-    tried.err().map(|errno| format!("no mount namespace of its own: {errno}"))
-}
-
-/// Gives this thread, and the processes it starts, mounts that nobody else sees.
-fn own_mounts() {
-    unshare(CloneFlags::CLONE_NEWNS).unwrap();
-    let nothing = None::<&str>;
-    mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).unwrap();
 }

@@ -8,9 +8,10 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use self::world::{Dice, Mutation, World};
-use crate::material::{Place, disk, memory, scaled, serial};
-use crate::patience::{SOON, pause, until, wall_clock};
+use self::world::{Mutation, World};
+use crate::dice::{Dice, seed};
+use crate::material::{Place, disk, further, memory, scaled, serial};
+use crate::patience::{SOON, pause, until};
 use crate::sidecar::{Serve, Sidecar};
 use crate::upstream::{Script, Upstream};
 
@@ -20,26 +21,31 @@ const ROUNDS_A_WORLD: u64 = 40;
 
 #[test]
 fn whatever_happens_in_memory_the_pair_at_rest_is_served() {
-    memory().iter().for_each(histories);
+    memory().iter().for_each(|place| histories(place, scaled(2_000, ROUNDS_A_WORLD)));
 }
 
 #[test]
 fn whatever_happens_on_disk_the_pair_at_rest_is_served() {
-    disk().iter().for_each(histories);
+    disk().iter().for_each(|place| histories(place, scaled(2_000, ROUNDS_A_WORLD)));
 }
 
-fn histories(place: &Place) {
-    let seed = std::env::var_os("TLSIDECAR_E2E_SEED").and_then(|seed| seed.to_str()?.parse().ok());
-    let seed = seed.unwrap_or_else(|| {
-        wall_clock().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| u64::from(since.subsec_nanos()))
-    });
-    for world in 0..scaled(2_000, ROUNDS_A_WORLD) / ROUNDS_A_WORLD {
+#[test]
+fn whatever_happens_in_further_places_the_pair_at_rest_is_served() {
+    further().iter().for_each(|place| histories(place, scaled(400, ROUNDS_A_WORLD)));
+}
+
+fn histories(place: &Place, rounds: u64) {
+    let (seed, mut at_rest) = (seed(), 0);
+    for world in 0..rounds / ROUNDS_A_WORLD {
         eprintln!("on {}: TLSIDECAR_E2E_SEED={}", place.kind, seed + world);
-        history(place, seed + world);
+        at_rest += history(place, seed + world);
     }
+    eprintln!("mutations on {}: {rounds} rounds, {at_rest} of them ended with a whole pair", place.kind);
+    eprintln!("mutations on {}: 0 stuck, 0 mismatched or incomplete pairs served", place.kind);
 }
 
-fn history(place: &Place, seed: u64) {
+/// Plays one world; after how many rounds a whole pair was on disk.
+fn history(place: &Place, seed: u64) -> usize {
     let folder = place.folder();
     let (mut world, mut dice) = (World::new(folder.path()), Dice::new(seed));
     let upstream = Upstream::tcp(Script::Echo);
@@ -48,14 +54,16 @@ fn history(place: &Place, seed: u64) {
         .by_events_only()
         .with("--log-level", "debug")
         .ready();
-    let mut served = BTreeSet::from([1]);
+    let (mut served, mut wholes) = (BTreeSet::from([1]), 0);
     for round in 0..ROUNDS_A_WORLD {
         mutate(round, &mut world, &mut dice, &mut served);
         served = BTreeSet::from([at_rest(&world, &sidecar, &served)]);
+        wholes += usize::from(world.on_disk().is_some());
         assert!(sidecar.is_running());
     }
     let watches = sidecar.kernel().inotify_watches();
     assert!(watches < 40, "{watches} watches are left");
+    wholes
 }
 
 /// A few mutations, and each generation that was whole on disk meanwhile.

@@ -12,30 +12,10 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tlsidecar::demo::volume::{Order, Volume};
 
+use crate::dice::Dice;
 use crate::material::{Generations, payload, write_in_place};
 
 const NAMES: [&str; 2] = ["tls.crt", "tls.key"];
-
-/// Numbers that look random and follow from a seed.
-#[derive(Debug)]
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from((self.0 >> 16) % limit as u64).unwrap()
-    }
-
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
 
 /// What may happen to the files.
 #[derive(Clone, Copy, Debug)]
