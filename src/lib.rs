@@ -7,7 +7,7 @@
 //! main --> demo --> server -->  config   relay   watch   certs   admin     the product: pure, no arrow among these
 //!                     |                                          |
 //!                     +----->  sys                               |       raw calls, the only unsafe
-//!                     +----->  metrics   deadlines  <------------+       vocabulary
+//!                     +----->  metrics   deadlines   printable <-+       vocabulary
 //! ```
 //!
 //! # Glossary
@@ -26,6 +26,8 @@
 pub mod deadlines;
 // Every counter, gauge and histogram, with its name and help.
 pub mod metrics;
+// Text from outside as text that can't draw over a terminal or forge a line.
+pub mod printable;
 
 // Raw calls: knows nothing of the crate, and holds all that is unsafe.
 // Descriptors and the kernel's own words.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use tlsidecar::config::{self, Command, Config, Demo, Doctor, Log, LogFormat, LogLevel, Output, Refusal};
 use tlsidecar::demo::{self, Options, Style};
 use tlsidecar::doctor::{self, Verdict};
+use tlsidecar::printable::Printable;
 use tlsidecar::server::{self, Ending, Server};
 
 fn main() -> ExitCode {
@@ -39,8 +40,8 @@ fn serve(config: Config) -> Result<ExitCode> {
     tracing::info!(
         listen = %config.listen,
         upstream = %config.upstream,
-        cert = %config.reload.cert.display(),
-        key = %config.reload.key.display(),
+        cert = %Printable::from(&*config.reload.cert),
+        key = %Printable::from(&*config.reload.key),
         "configuration read"
     );
     Ok(match Server::bind(&config).and_then(Server::run) {

@@ -33,17 +33,19 @@ const fn row(module: &'static str, inside: &'static [&'static str], outside: &'s
     Row { module, inside, outside }
 }
 
-const VOCABULARY: &[&str] = &["deadlines", "metrics"];
-const BELOW_SERVER: &[&str] = &["admin", "certs", "config", "deadlines", "metrics", "relay", "sys", "watch"];
+const VOCABULARY: &[&str] = &["deadlines", "metrics", "printable"];
+const BELOW_SERVER: &[&str] =
+    &["admin", "certs", "config", "deadlines", "metrics", "printable", "relay", "sys", "watch"];
 
 const TABLE: &[Row] = &[
     // The roots.
     row("lib", &[], &[]),
-    row("main", &["config", "demo", "doctor", "server"], &["anyhow", "tracing"]),
+    row("main", &["config", "demo", "doctor", "printable", "server"], &["anyhow", "tracing"]),
     row("log", &["config"], &["tracing", "tracing_subscriber"]),
     // Vocabulary.
     row("deadlines", &[], &[]),
     row("metrics", &[], &["prometheus_client"]),
+    row("printable", &[], &[]),
     // Raw calls.
     row("sys", &[], &["libc", "nix", "zeroize"]),
     row("sys::inotify", &[], &["inotify", "libc", "nix"]),
@@ -63,11 +65,11 @@ const TABLE: &[Row] = &[
     row("server::admin", BELOW_SERVER, &["httparse", "mio", "slab", "tracing"]),
     row("demo", &[], &["humantime", "rcgen", "rustls", "rustls_pki_types", "x509_parser"]),
     row("demo::serving", &["config", "server"], &["tracing"]),
-    row("doctor", &["certs", "config", "server", "sys", "watch"], &["serde", "serde_json"]),
+    row("doctor", &["certs", "config", "printable", "server", "sys", "watch"], &["serde", "serde_json"]),
 ];
 
 /// Modules that are functions of their arguments, and what of the standard library would make them more than that.
-const PURE: &[&str] = &["admin", "certs", "deadlines", "metrics", "relay", "watch"];
+const PURE: &[&str] = &["admin", "certs", "deadlines", "metrics", "printable", "relay", "watch"];
 const WORLD: &[&str] = &[
     "std::env",
     "std::fs",

@@ -3,6 +3,7 @@
 //! Text from a certificate ends in logs and pages, so it is escaped and bounded here once and for all. Knows no clock:
 //! [`Facts::validity`] is told the time. The tests below compare with certificates made for the purpose.
 
+use crate::printable::{Printable, printable};
 use std::{
     fmt::{self, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -14,7 +15,7 @@ use x509_parser::prelude::{ASN1Time, GeneralName, X509Certificate};
 const TEXT_LIMIT: usize = 512;
 const NAME_LIMIT: usize = 256;
 
-/// What is known about a chain, from its leaf unless said otherwise. Control characters in texts are escaped, and
+/// What is known about a chain, from its leaf unless said otherwise. What a terminal would obey in texts is escaped, and
 /// texts longer than 512 characters are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -72,8 +73,8 @@ impl Facts {
         let sha256 = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.as_raw());
         Self {
             serial: serial(leaf.raw_serial()),
-            subject: printable(&leaf.subject().to_string()),
-            issuer: printable(&leaf.issuer().to_string()),
+            subject: text(&leaf.subject().to_string()),
+            issuer: text(&leaf.issuer().to_string()),
             names: names(leaf),
             not_before: moment(leaf.validity().not_before),
             not_after: moment(leaf.validity().not_after),
@@ -117,8 +118,8 @@ fn names(leaf: &X509Certificate<'_>) -> Vec<Name> {
 )]
 fn name(general: &GeneralName<'_>) -> Option<Name> {
     match general {
-        GeneralName::DNSName(text) => Some(Name::Dns(printable(text))),
-        GeneralName::URI(text) => Some(Name::Uri(printable(text))),
+        GeneralName::DNSName(host) => Some(Name::Dns(text(host))),
+        GeneralName::URI(uri) => Some(Name::Uri(text(uri))),
         GeneralName::IPAddress(bytes) => address(bytes).map(Name::Ip),
         _ => None,
     }
@@ -130,20 +131,12 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|_| v6()).ok()
 }
 
-fn printable(text: &str) -> String {
-    let mut shown = String::new();
-    for (kept, character) in text.chars().enumerate() {
-        if kept == TEXT_LIMIT {
-            shown.push('…');
-            break;
-        }
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
+/// Escaped, and cut if it is longer than anybody reads.
+fn text(whole: &str) -> String {
+    match whole.char_indices().nth(TEXT_LIMIT) {
+        None => printable(whole),
+        Some((end, _)) => format!("{}…", Printable::from(whole.get(..end).unwrap_or_default())),
     }
-    shown
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -241,11 +234,11 @@ mod tests {
 
     #[test]
     fn texts_are_escaped_and_bounded() {
-        assert_eq!(printable("O=Ümlaut\n\u{1b}[31m"), "O=Ümlaut\\n\\u{1b}[31m");
-        let long = printable(&"x".repeat(TEXT_LIMIT + 1));
+        assert_eq!(text("O=Ümlaut\n\u{1b}[31m\u{202e}"), "O=Ümlaut\\n\\u{1b}[31m\\u{202e}");
+        let long = text(&"x".repeat(TEXT_LIMIT + 1));
         assert_eq!(long.chars().count(), TEXT_LIMIT + 1);
         assert!(long.ends_with("x…"));
-        assert_eq!(printable(&"x".repeat(TEXT_LIMIT)), "x".repeat(TEXT_LIMIT));
+        assert_eq!(text(&"x".repeat(TEXT_LIMIT)), "x".repeat(TEXT_LIMIT));
         assert_eq!(serial(&[0]), "00");
         assert_eq!(serial(&[0, 0xff]), "FF");
         assert_eq!(serial(&[7; 70_000]).len(), TEXT_LIMIT);

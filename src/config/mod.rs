@@ -22,6 +22,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::printable::Printable;
 pub use fault::{Fault, Faults};
 
 /// What the arguments ask for.
@@ -339,22 +340,24 @@ impl fmt::Display for Listen {
 }
 
 impl fmt::Display for Endpoint {
-    /// As it would be written on the command line.
+    /// As it would be written on the command line, escaped for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(listen) => listen.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Unix(path) => write!(f, "unix:{}", Printable::from(&**path)),
         }
     }
 }
 
 impl fmt::Display for Upstream {
-    /// As it would be written on the command line.
+    /// As it would be written on the command line, escaped for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp { host, port } if host.contains(':') => {
+                write!(f, "[{}]:{port}", Printable::from(&**host))
+            }
+            Self::Tcp { host, port } => write!(f, "{}:{port}", Printable::from(&**host)),
+            Self::Unix(path) => write!(f, "unix:{}", Printable::from(&**path)),
             Self::UnixAbstract(name) => write!(f, "unix:@{}", name.escape_ascii()),
         }
     }

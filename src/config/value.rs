@@ -100,7 +100,7 @@ pub(super) fn alpn(value: &OsStr) -> Result<Vec<Vec<u8>>, String> {
             return Err(format!("has a name of {} bytes; the most is {ALPN_NAME_BYTES_MAX}", name.len()));
         }
         if protocols.iter().any(|protocol| protocol == name.as_bytes()) {
-            return Err(format!("names {name} twice"));
+            return Err(format!("names {name:?} twice"));
         }
         protocols.push(name.as_bytes().to_vec());
     }

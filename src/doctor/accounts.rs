@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::examination::Owner;
-use super::printable::printable;
+use crate::printable::printable;
 
 /// Who is called what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,6 @@ mod gather;
 mod kernel;
 mod material;
 mod mounts;
-mod printable;
 mod replacement;
 mod text;
 mod trail;

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use super::accounts::Accounts;
 use super::examination::{Inode, Kind, Mode, MountPoint, Step};
 use super::mounts::Mount;
-use super::printable::printable;
+use crate::printable::printable;
 use crate::sys::files;
 
 /// As many links as the kernel follows.

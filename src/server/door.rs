@@ -12,6 +12,7 @@ use mio::{Interest, Registry, Token};
 
 use super::upstream::Socket;
 use crate::config::{Endpoint, limits};
+use crate::printable::Printable;
 use crate::sys::socket::{self, Share};
 
 /// Owner and group may connect. Without the right to write nobody can.
@@ -59,7 +60,7 @@ impl Door {
             Self::Tcp(listener) => {
                 listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
             }
-            Self::Unix(_, name) => format!("unix:{}", name.path.display()),
+            Self::Unix(_, name) => format!("unix:{}", Printable::from(&*name.path)),
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::complaint::Complaint;
 use crate::certs::{self, Bundle, Fault, File, Staged, Store};
+use crate::printable::{Printable, printable};
 use crate::sys::files::{self, Contents, ReadError, Stability};
 use crate::watch::{Digest, Reading, Unresolved, Verdict};
 
@@ -164,9 +165,9 @@ impl Material {
     fn name(&self, file: File) -> String {
         let [certificate, key] = &self.paths;
         match file {
-            File::Certificate => certificate.display().to_string(),
-            File::Key => key.display().to_string(),
-            File::Pair => format!("{} and {}", certificate.display(), key.display()),
+            File::Certificate => printable(&**certificate),
+            File::Key => printable(&**key),
+            File::Pair => format!("{} and {}", Printable::from(&**certificate), Printable::from(&**key)),
         }
     }
 }
@@ -188,7 +189,7 @@ fn unreadable(path: &Path, error: &ReadError) -> Found {
     };
     Found {
         complaint: Some(Complaint {
-            file: path.display().to_string(),
+            file: printable(path),
             part: "whole file".to_owned(),
             problem: error.to_string(),
             reason,
@@ -201,7 +202,7 @@ fn unreadable(path: &Path, error: &ReadError) -> Found {
 fn lost(path: &Path, unresolved: &Unresolved) -> Found {
     Found {
         complaint: Some(Complaint {
-            file: path.display().to_string(),
+            file: printable(path),
             part: "path".to_owned(),
             problem: unresolved.to_string(),
             reason: unresolved.cause.label(),

@@ -14,6 +14,7 @@ use crate::admin::{
 };
 use crate::certs::Facts;
 use crate::metrics::Metrics;
+use crate::printable::printable;
 use crate::watch;
 
 /// What does not change while the process lives.
@@ -50,7 +51,7 @@ pub(crate) fn gather(about: &About, shared: &Shared, view: View<'_>, now: Moment
 }
 
 fn set(view: View<'_>, first_handshake: &FirstHandshake, now: Moment) -> Set {
-    let [cert, key] = view.files.each_ref().map(|path| path.display().to_string());
+    let [cert, key] = view.files.each_ref().map(|path| printable(&**path));
     Set {
         cert,
         key,
@@ -121,7 +122,6 @@ fn failure(complaint: &Complaint, at: SystemTime, stands: bool) -> Failure {
 }
 
 fn watcher(watcher: &watch::Watcher) -> Watcher {
-    let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     Watcher {
         mode: match watcher.mode() {
             watch::Mode::Events => WatchMode::Events,
@@ -129,7 +129,7 @@ fn watcher(watcher: &watch::Watcher) -> Watcher {
         },
         reasons: watcher.reasons().map(ToString::to_string).collect(),
         watches: watcher.watch_count(),
-        directories: watcher.directories().into_iter().map(text).collect(),
+        directories: watcher.directories().into_iter().map(printable).collect(),
     }
 }
 

@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::lifetime::Standing;
 use super::limit::{Fate, Limit};
 use crate::certs::{Facts, Generation, Rfc3339};
+use crate::printable::printable;
 use crate::relay::{CloseReason, Party, Side};
 use crate::watch::{Commit, Mode, Watcher};
 
@@ -65,8 +66,7 @@ pub(crate) fn refused(complaint: &Complaint, served: Option<&Generation>) {
 
 /// How the files are watched, at start and when that changes.
 pub(crate) fn watching(watcher: &Watcher) {
-    let directories: Vec<_> =
-        watcher.directories().into_iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+    let directories: Vec<_> = watcher.directories().into_iter().map(printable).collect();
     let reasons: Vec<_> = watcher.reasons().map(ToString::to_string).collect();
     let (directories, watches) = (directories.join(" "), watcher.watch_count());
     match watcher.mode() {

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::io;
 
+use crate::printable::Printable;
+
 /// What the walk asks of a file system. A node is a pinned inode: whatever happens to the path that led to
 /// it, it stays the same object.
 pub trait Filesystem {
@@ -253,7 +255,7 @@ impl From<&io::Error> for Cause {
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} ", Shown(&self.at))?;
+        write!(formatter, "{} ", Printable(&self.at))?;
         match self.cause {
             Cause::Missing => write!(formatter, "does not exist"),
             Cause::NotADirectory => write!(formatter, "is not a directory"),
@@ -267,21 +269,6 @@ impl fmt::Display for Unresolved {
             }
             Cause::Failed { kind, number: None } => write!(formatter, "could not be looked up: {kind}"),
         }
-    }
-}
-
-/// A path as text for people: what is not UTF-8 or not printable is escaped.
-pub(super) struct Shown<'a>(pub(super) &'a [u8]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
-            write!(formatter, "{}", chunk.valid().escape_debug())?;
-            for byte in chunk.invalid() {
-                write!(formatter, "\\x{byte:02x}")?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::chain::Shown;
+use crate::printable::Printable;
 
 /// Whether events alone can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,17 +54,21 @@ impl fmt::Display for Reason {
             Self::NoRoom => {
                 write!(formatter, "no more inotify watches to be had (see fs.inotify.max_user_watches)")
             }
-            Self::Unwatchable(path) => write!(formatter, "{} may not be watched", Shown(path)),
+            Self::Unwatchable(path) => write!(formatter, "{} may not be watched", Printable(path)),
             Self::Remote(path, name) => {
-                write!(formatter, "{} is on {name}, where changes may come without an event", Shown(path))
+                write!(formatter, "{} is on {name}, where changes may come without an event", Printable(path))
             }
-            Self::Failing(path) => write!(formatter, "{} can't be looked up at present", Shown(path)),
+            Self::Failing(path) => write!(formatter, "{} can't be looked up at present", Printable(path)),
             Self::ResolvesElsewhere(path) => {
-                write!(formatter, "{} is resolved by the kernel in a way that can't be watched", Shown(path))
+                write!(
+                    formatter,
+                    "{} is resolved by the kernel in a way that can't be watched",
+                    Printable(path)
+                )
             }
             Self::Missed => write!(formatter, "a change within the last hour came without an event"),
             Self::Pinned(path) => {
-                let path = Shown(path);
+                let path = Printable(path);
                 write!(
                     formatter,
                     "{path} is mounted as a single file: one that replaces it outside is never seen"

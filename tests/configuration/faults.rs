@@ -91,7 +91,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "X448",
         "names \"X448\", which is not one of X25519MLKEM768, SECP256R1MLKEM768, X25519, P-256, P-384, MLKEM768, MLKEM1024",
     ),
-    ("alpn", "h2,h2", "names h2 twice"),
+    ("alpn", "h2,h2", "names \"h2\" twice"),
     ("reload-interval", "1ms", "is not between 10ms and 1day, nor 0 for off"),
     ("handshake-timeout", "0", "is not between 1ms and 1day"),
     ("connect-timeout", "soon", "is not a duration; write for example 250ms, 10s, 1m 30s or 2h"),

@@ -41,6 +41,7 @@ mod degraded;
 mod demo;
 mod descriptors;
 mod floods;
+mod forgery;
 mod harness;
 mod layouts;
 mod lifecycle;

@@ -5,7 +5,7 @@
 
 use super::{Finding, Severity, who};
 use crate::doctor::examination::{Content, Events, Examination};
-use crate::doctor::printable::printable;
+use crate::printable::printable;
 use crate::watch::Reason;
 
 pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
