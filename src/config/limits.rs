@@ -90,6 +90,9 @@ pub const LISTEN_BACKLOG: i32 = 4096;
 /// Accepts in one turn of the loop: a flood of new clients must not keep the open ones waiting.
 pub const ACCEPTS_PER_TURN: usize = 64;
 
+/// Deadlines acted on in one turn: a flood of clients that came together ends together, too.
+pub const EXPIRIES_PER_TURN: usize = 64;
+
 /// Events taken from one poll.
 pub const EVENTS_PER_POLL: usize = 1024;
 

@@ -302,8 +302,10 @@ impl Worker {
         moved
     }
 
+    /// Acts on deadlines, up to the budget; the others are due in the next turn.
     fn expire(&mut self, now: Instant) {
-        while let Some(index) = self.deadlines.expired(now) {
+        for _ in 0..limits::EXPIRIES_PER_TURN {
+            let Some(index) = self.deadlines.expired(now) else { return };
             let Some(connection) = self.connections.at(index) else { continue };
             connection.timer = None;
             connection.expire(&mut self.pool, now);
