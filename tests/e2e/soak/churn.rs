@@ -155,7 +155,10 @@ fn bad_clients_and_a_flapping_upstream_leave_nothing_behind() {
     report.figure(format_args!("resident memory: {} kB, then {} kB", before.1, after.1));
     assert_eq!(before.0, after.0, "descriptors were left behind");
     assert!(after.1 <= before.1 + GROWN_KB_MAX);
-    let told = sidecar.log.all(0, |line| line.text("level") == "WARN" || line.text("level") == "ERROR");
+    let told = sidecar.log.all(0, |line| {
+        let level = line.text("level");
+        (level == "WARN" || level == "ERROR") && !line.says("the upstream can't be reached")
+    });
     assert!(told.is_empty(), "{told:?}");
     assert_eq!(sidecar.metric("tlsidecar_connections_closed_total{reason=\"bug\"}"), Some(0.0));
     let _upstream = upstream(&socket);
