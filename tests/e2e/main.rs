@@ -27,6 +27,7 @@ mod bytes;
 mod clients;
 mod degraded;
 mod demo;
+mod elsewhere;
 mod forgery;
 mod harness;
 mod layouts;
