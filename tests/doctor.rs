@@ -238,7 +238,7 @@ fn the_document_for_machines_keeps_its_names() {
         ),
         (&json["findings"][0], "advice code path problem severity"),
         (&json["files"][0], "content path purpose replacement steps"),
-        (&json["files"][0]["steps"][0], "inode kind link_text path"),
+        (&json["files"][0]["steps"][0], "followed_by inode kind link_text path"),
         (
             &json["files"][0]["steps"][0]["inode"],
             "gid group is_mount_root mode mount names size_bytes uid user",

@@ -105,8 +105,20 @@ pub struct Step {
     pub kind: Kind,
     /// The text of a link.
     pub link_text: Option<String>,
+    /// What says where a link leads.
+    pub followed_by: Option<Follower>,
     /// Owner, rights and mount; `None` when nothing is there.
     pub inode: Option<Inode>,
+}
+
+/// What says where a link leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Follower {
+    /// Its text.
+    Text,
+    /// The kernel alone, as for the links of `/proc`; the next step is what it found.
+    Kernel,
 }
 
 /// What sort of object is there.
@@ -217,6 +229,8 @@ pub enum Replacement {
     SingleFileMount,
     /// Never: the file itself is mounted, and where it came from it is no more.
     SingleFileMountOfDeleted,
+    /// Never: the path ends in a file that a process holds open, whatever has its name now.
+    OpenFile,
     /// Never: a directory on the way is mounted, and where it came from it is no more.
     MountOfDeletedDirectory,
     /// Never: a directory on the way is mounted from within one generation of a Kubernetes volume.

@@ -1,9 +1,10 @@
 //! Whether a new file that takes the name of the old one would be seen, from the steps that lead to it.
 //!
-//! A mount fixes an inode for ever: renames beside the original happen where this process does not look. A function of
+//! A mount fixes an inode for ever, as does a descriptor: renames beside the original happen where this process does not
+//! look. A function of
 //! its arguments; the table below shows it.
 
-use super::examination::{Kind, Replacement, Step};
+use super::examination::{Follower, Kind, Replacement, Step};
 
 /// What the kernel appends to the root of a mount whose original was removed.
 const DELETED: &str = "//deleted";
@@ -17,6 +18,9 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
         return Some(Replacement::MountOfDeletedDirectory);
     }
     let file = last.inode.as_ref().filter(|_| last.kind == Kind::File)?;
+    if steps.iter().rev().nth(1).is_some_and(|step| step.followed_by == Some(Follower::Kernel)) {
+        return Some(Replacement::OpenFile);
+    }
     let root = file.mount.as_ref().map_or("", |mount| &*mount.root);
     if file.names == 0 || file.is_mount_root && root.ends_with(DELETED) {
         return Some(Replacement::SingleFileMountOfDeleted);
@@ -48,19 +52,28 @@ mod tests {
         let owner = Owner { uid: 0, user: None, gid: 0, group: None };
         let (mode, size_bytes) = (Mode(0o755), 1);
         let inode = Inode { owner, mode, names, size_bytes, is_mount_root, mount: Some(mount) };
-        Step { path: "/m".into(), kind, link_text: None, inode: Some(inode) }
+        Step { path: "/m".into(), kind, link_text: None, followed_by: None, inode: Some(inode) }
     }
 
     fn nothing() -> Step {
-        Step { path: "/m/f".into(), kind: Kind::Nothing, link_text: None, inode: None }
+        Step { path: "/m/f".into(), kind: Kind::Nothing, link_text: None, followed_by: None, inode: None }
+    }
+
+    fn magic_link() -> Step {
+        Step { followed_by: Some(Follower::Kernel), ..step(Kind::Link, 1, false, "/") }
     }
 
     #[test]
-    fn only_mounts_keep_a_new_file_away() {
+    fn only_mounts_and_open_files_keep_a_new_file_away() {
         use Kind::{Directory, Fifo, File};
         let generation = "/..2026_11_30_13_42_00.123456/sub";
         for (steps, expected) in [
             (vec![], None),
+            (vec![magic_link(), step(File, 0, false, "/")], Some(Replacement::OpenFile)),
+            (
+                vec![magic_link(), step(Directory, 2, true, "/"), step(File, 1, false, "/")],
+                Some(Replacement::Seen),
+            ),
             (vec![step(Directory, 2, true, "/")], None),
             (vec![step(Fifo, 1, false, "/")], None),
             (vec![step(Directory, 2, true, "/"), step(File, 1, false, "/")], Some(Replacement::Seen)),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::examination::{
-    Certificate, Content, Events, Examination, ExaminedFile, Kind, Pair, Purpose, Replacement, Step,
+    Certificate, Content, Events, Examination, ExaminedFile, Follower, Kind, Pair, Purpose, Replacement, Step,
 };
 use super::findings::{Finding, Severity, span, who, whose};
 use super::{Report, Verdict};
@@ -100,7 +100,7 @@ fn write_file(file: &ExaminedFile, widths: &Widths, style: Style, out: &mut dyn 
     writeln!(out, "\n{} {}", Painted(style, Paint::Heading, name), file.path)?;
     for step in &file.steps {
         let mode = step.inode.as_ref().map(|inode| inode.mode.to_string()).unwrap_or_default();
-        let leads_to = step.link_text.as_ref().map(|text| format!(" -> {text}")).unwrap_or_default();
+        let leads_to = leads_to(step);
         let (owner_width, mount_width) = (widths.owner, widths.mount);
         let (kind, owner, mount) = (kind(step.kind), owner(step), mount(step));
         writeln!(
@@ -128,12 +128,21 @@ fn write_file(file: &ExaminedFile, widths: &Widths, style: Style, out: &mut dyn 
         Some(
             Replacement::SingleFileMount
             | Replacement::SingleFileMountOfDeleted
+            | Replacement::OpenFile
             | Replacement::MountOfDeletedDirectory
             | Replacement::MountOfOneGeneration,
         ) => {
             writeln!(out, "  {}", Painted(style, Paint::Error, "a new file in its place would never be seen"))
         }
     }
+}
+
+fn leads_to(step: &Step) -> String {
+    let follower = match step.followed_by {
+        Some(Follower::Kernel) => " (followed by the kernel)",
+        Some(Follower::Text) | None => "",
+    };
+    step.link_text.as_ref().map(|text| format!(" -> {text}{follower}")).unwrap_or_default()
 }
 
 fn kind(of: Kind) -> &'static str {
@@ -267,8 +276,13 @@ mod tests {
             is_mount_root: false,
             mount: None,
         };
-        let step =
-            Step { path: "/a".into(), kind: Kind::Link, link_text: Some("b".into()), inode: Some(inode) };
+        let step = Step {
+            path: "/a".into(),
+            kind: Kind::Link,
+            link_text: Some("b".into()),
+            followed_by: Some(Follower::Text),
+            inode: Some(inode),
+        };
         let file = ExaminedFile {
             purpose: Purpose::Key,
             path: "/a".into(),

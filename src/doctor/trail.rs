@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use super::accounts::Accounts;
-use super::examination::{Inode, Kind, Mode, MountPoint, Step};
+use super::examination::{Follower, Inode, Kind, Mode, MountPoint, Step};
 use super::mounts::Mount;
 use crate::printable::printable;
 use crate::sys::files;
@@ -59,14 +59,7 @@ impl Trail<'_> {
             } else {
                 here.push(name.clone());
             }
-            let node = match files::look_up(directory.as_fd(), &name) {
-                Ok(node) => node,
-                Err(error) => {
-                    self.steps.push(nothing(&shown(&here)));
-                    return Err(error);
-                }
-            };
-            let (kind, text) = self.note(&shown(&here), &node)?;
+            let Some((node, kind, text)) = self.look_up(&directory, &name, &shown(&here))? else { break };
             match kind {
                 Kind::Directory => (directory, place) = (node, here),
                 Kind::Link if links < LINKS_MAX => {
@@ -82,6 +75,31 @@ impl Trail<'_> {
         Ok(())
     }
 
+    /// What has a name, with its kind and the text of a link, and a step for it. Where only the kernel knows what a link
+    /// leads to, what that is, with a step for each; nothing if that is a link again, which the kernel follows no further.
+    fn look_up(
+        &mut self,
+        directory: &OwnedFd,
+        name: &[u8],
+        path: &[u8],
+    ) -> io::Result<Option<(OwnedFd, Kind, Vec<u8>)>> {
+        let node = self.found(path, files::look_up(directory.as_fd(), name))?;
+        let (kind, text) = self.note(path, &node)?;
+        if files::facts(node.as_fd())?.kind != files::Kind::MagicLink {
+            return Ok(Some((node, kind, text)));
+        }
+        let node = self.found(path, files::look_through(directory.as_fd(), name))?;
+        let (kind, text) = self.note(path, &node)?;
+        Ok((kind != Kind::Link).then_some((node, kind, text)))
+    }
+
+    fn found(&mut self, path: &[u8], outcome: io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+        if outcome.is_err() {
+            self.steps.push(nothing(path));
+        }
+        outcome
+    }
+
     /// Adds a step for what a look-up found; its kind, and its text if it is a link.
     fn note(&mut self, path: &[u8], node: &OwnedFd) -> io::Result<(Kind, Vec<u8>)> {
         let metadata = File::from(node.try_clone()?).metadata()?;
@@ -93,6 +111,7 @@ impl Trail<'_> {
             path: printable(path),
             kind,
             link_text: (kind == Kind::Link).then(|| printable(&text)),
+            followed_by: (kind == Kind::Link).then_some(follower(facts.kind)),
             inode: Some(Inode {
                 owner: self.names.accounts.owner(metadata.uid(), metadata.gid()),
                 mode: Mode(metadata.mode() & 0o7777),
@@ -120,7 +139,11 @@ fn shown(place: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn nothing(path: &[u8]) -> Step {
-    Step { path: printable(path), kind: Kind::Nothing, link_text: None, inode: None }
+    Step { path: printable(path), kind: Kind::Nothing, link_text: None, followed_by: None, inode: None }
+}
+
+fn follower(link: files::Kind) -> Follower {
+    if link == files::Kind::MagicLink { Follower::Kernel } else { Follower::Text }
 }
 
 fn kind(of: std::fs::FileType) -> Kind {

@@ -63,6 +63,10 @@ impl Filesystem for RealFilesystem {
         files::look_up(directory.as_fd(), name).map(Arc::new)
     }
 
+    fn look_through(&mut self, directory: &Self::Node, name: &[u8]) -> io::Result<Self::Node> {
+        files::look_through(directory.as_fd(), name).map(Arc::new)
+    }
+
     fn facts(&mut self, node: &Self::Node) -> io::Result<Facts> {
         let facts = files::facts(node.as_fd())?;
         let identity =
@@ -71,6 +75,7 @@ impl Filesystem for RealFilesystem {
             files::Kind::Directory => Kind::Directory,
             files::Kind::File => Kind::File,
             files::Kind::Link => Kind::Link,
+            files::Kind::MagicLink => Kind::MagicLink,
             files::Kind::Other => Kind::Other,
         };
         let is_pinned = kind == Kind::File && facts.is_mount_root;

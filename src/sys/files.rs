@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
 use nix::sys::stat::Mode;
-use nix::sys::statfs::fstatfs;
+use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use zeroize::Zeroizing;
 
 /// What is known about an inode.
@@ -43,6 +43,8 @@ pub enum Kind {
     File,
     /// A symbolic link.
     Link,
+    /// A symbolic link of procfs: its text tells people what it stands for, and only the kernel knows where it leads.
+    MagicLink,
     /// A FIFO, a socket or a device.
     Other,
 }
@@ -116,6 +118,15 @@ pub fn look_up(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
     Ok(openat(directory, OsStr::from_bytes(name), PIN, Mode::empty())?)
 }
 
+/// The same, but a symbolic link is followed by the kernel, to whatever it leads to.
+///
+/// # Errors
+/// As [`look_up`], and `ELOOP`; `EACCES`, `ENOENT` or `ESRCH` for a link of procfs whose process may not be looked into
+/// or has gone.
+pub fn look_through(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
+    Ok(openat(directory, OsStr::from_bytes(name), OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
+}
+
 /// A whole path, links followed, as any program would open it.
 ///
 /// # Errors
@@ -166,17 +177,18 @@ pub fn facts(node: BorrowedFd<'_>) -> io::Result<Facts> {
             .then_some((answer.stx_btime.tv_sec, answer.stx_btime.tv_nsec)),
         mount: (answer.stx_mask & libc::STATX_MNT_ID != 0).then_some(answer.stx_mnt_id),
         is_mount_root: answer.stx_attributes & u64::from(libc::STATX_ATTR_MOUNT_ROOT.cast_unsigned()) != 0,
-        kind: kind(u32::from(answer.stx_mode)),
+        kind: kind(node, u32::from(answer.stx_mode))?,
     })
 }
 
-fn kind(mode: u32) -> Kind {
-    match mode & libc::S_IFMT {
+fn kind(node: BorrowedFd<'_>, mode: u32) -> io::Result<Kind> {
+    Ok(match mode & libc::S_IFMT {
         libc::S_IFDIR => Kind::Directory,
         libc::S_IFREG => Kind::File,
+        libc::S_IFLNK if fstatfs(node)?.filesystem_type() == PROC_SUPER_MAGIC => Kind::MagicLink,
         libc::S_IFLNK => Kind::Link,
         _ => Kind::Other,
-    }
+    })
 }
 
 /// Reads a pinned regular file whole.

@@ -26,6 +26,13 @@ pub trait Filesystem {
     /// `NotFound`, `PermissionDenied` and whatever else the look-up fails with.
     fn look_up(&mut self, directory: &Self::Node, name: &[u8]) -> io::Result<Self::Node>;
 
+    /// One look-up of one name in one directory; the kernel follows a symbolic link to whatever it leads to. For a
+    /// [`Kind::MagicLink`], which nobody else can follow.
+    ///
+    /// # Errors
+    /// As [`Filesystem::look_up`], and whatever following fails with.
+    fn look_through(&mut self, directory: &Self::Node, name: &[u8]) -> io::Result<Self::Node>;
+
     /// What is known about a node.
     ///
     /// # Errors
@@ -124,6 +131,8 @@ pub enum Kind {
     File,
     /// A symbolic link.
     Link,
+    /// A symbolic link whose text is not where it leads, as those of procfs: only the kernel can follow it.
+    MagicLink,
     /// A FIFO, a socket or a device; never opened.
     Other,
 }
@@ -166,7 +175,7 @@ pub enum Found {
     Node {
         /// Which one.
         place: Place,
-        /// What it is.
+        /// What it is; never [`Kind::MagicLink`], which stands for what it leads to.
         kind: Kind,
         /// A link's text, empty for anything else.
         text: Vec<u8>,

@@ -16,8 +16,8 @@
 //!
 //! An answer can thus change silently only if the entry was lost (which is itself an entry), if a mount hides
 //! or reveals something (the shell hears of that from the kernel and says so), if the directory could not be
-//! watched, or if the change was made where this kernel does not see it: on a remote file system, or through
-//! a mapping that is never closed. The third and fourth are found here and reported as reasons to poll, the
+//! watched, or if the change was made where this kernel does not tell of it: on a remote file system, in procfs,
+//! or through a mapping that is never closed. The third and fourth are found here and reported as reasons to poll, the
 //! rest is left to the timer.
 
 use std::collections::{BTreeSet, HashMap};
@@ -231,10 +231,10 @@ impl<F: Filesystem> Walk<'_, F> {
         match kind {
             Kind::Link => cursor.enter_link(name, &text),
             Kind::Directory => cursor.enter(name, node, place),
-            Kind::File | Kind::Other if !cursor.todo.is_empty() => {
+            Kind::File | Kind::Other | Kind::MagicLink if !cursor.todo.is_empty() => {
                 cursor.broken(cursor.path_of(name), Cause::NotADirectory)
             }
-            Kind::Other => cursor.broken(cursor.path_of(name), Cause::NotAFile),
+            Kind::Other | Kind::MagicLink => cursor.broken(cursor.path_of(name), Cause::NotAFile),
             Kind::File => {
                 let path = cursor.path_of(name);
                 self.watch(&node, Role::File, &path);
@@ -303,12 +303,29 @@ impl<F: Filesystem> Walk<'_, F> {
     fn ask(&mut self, directory: &F::Node, name: &[u8]) -> std::io::Result<(F::Node, Facts, Vec<u8>)> {
         let node = self.filesystem.look_up(directory, name)?;
         let facts = self.filesystem.facts(&node)?;
-        let text = if facts.kind == Kind::Link { self.filesystem.link_text(&node)? } else { Vec::new() };
-        Ok((node, facts, text))
+        match facts.kind {
+            Kind::Link => {
+                let text = self.filesystem.link_text(&node)?;
+                Ok((node, facts, text))
+            }
+            Kind::MagicLink => self.ask_kernel(directory, name),
+            Kind::Directory | Kind::File | Kind::Other => Ok((node, facts, Vec::new())),
+        }
     }
 
-    /// The file that the kernel finds, if it is not the one at the end of the chain: a link whose text is not
-    /// where it leads (as in `/proc`), or a mount that appears when it is used. Often merely a swap in between.
+    /// What a link leads to that only the kernel can follow. The text of `/proc/7/root` is `/`, which is another
+    /// directory here than there; that of `/proc/7/fd/3` may name a file which has since been replaced.
+    fn ask_kernel(&mut self, directory: &F::Node, name: &[u8]) -> std::io::Result<(F::Node, Facts, Vec<u8>)> {
+        let node = self.filesystem.look_through(directory, name)?;
+        let facts = self.filesystem.facts(&node)?;
+        // A descriptor may stand for a link itself. Opening that fails, so it is no file to us.
+        let is_link = matches!(facts.kind, Kind::Link | Kind::MagicLink);
+        let kind = if is_link { Kind::Other } else { facts.kind };
+        Ok((node, Facts { kind, ..facts }, Vec::new()))
+    }
+
+    /// The file that the kernel finds, if it is not the one at the end of the chain, as with a mount that appears
+    /// when it is used. Often merely a swap in between.
     fn elsewhere(&mut self, path: &[u8], chain: &Chain) -> Option<F::Node> {
         let node = self.filesystem.resolve(path).ok()?;
         let facts = self.filesystem.facts(&node).ok()?;

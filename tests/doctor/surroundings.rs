@@ -1,6 +1,12 @@
 //! Mounts, limits and namespaces around the files: each case runs in namespaces of its own, which are gone with it.
 
-use std::process::{Command, Output};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use tlsidecar::demo::authority::Leaf;
 
 use crate::stage::{Answer, PROGRAM, Stage, program};
 
@@ -133,9 +139,89 @@ fn a_read_only_file_system_is_no_obstacle() {
 #[test]
 fn a_file_system_that_others_change_is_a_hint() {
     let stage = stage();
-    let through =
-        |name: &str| std::path::PathBuf::from(format!("/proc/self/root{}", stage.path(name).display()));
+    let through = |name: &str| PathBuf::from(format!("/proc/self/root{}", stage.path(name).display()));
     let answer = stage.doctor(&through("tls.crt"), &through("tls.key"));
     answer.assert(0, &["hint remote_filesystem"]);
     assert!(answer.text.contains("is on proc"), "{}", answer.text);
+}
+
+/// A process with another pair at the same paths in a mount namespace of its own.
+struct Elsewhere(Child);
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // Both may fail only because it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Elsewhere {
+    /// The reason, if there can be no such process.
+    fn new(stage: &Stage, other: &Leaf) -> Result<Self, String> {
+        fs::create_dir(stage.path("other")).unwrap();
+        stage.write("other/tls.crt", &other.chain_pem);
+        stage.write("other/tls.key", &other.key_pem);
+        let script = "mount --bind other own; echo ready; exec sleep 1000";
+        let mut reason = String::new();
+        for namespaces in [&["--mount"][..], &["--user", "--map-root-user", "--mount"]] {
+            let mut command = Command::new("unshare");
+            command.args(namespaces).args(["sh", "-ec", script]).current_dir(stage.path(""));
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let Ok(child) = command.spawn() else { return Err("unshare is not installed".to_owned()) };
+            let mut elsewhere = Self(child);
+            let mut line = String::new();
+            BufReader::new(elsewhere.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            if line == "ready\n" {
+                return Ok(elsewhere);
+            }
+            reason = std::io::read_to_string(elsewhere.0.stderr.take().unwrap()).unwrap();
+        }
+        Err(reason)
+    }
+}
+
+#[test]
+fn the_root_of_a_process_elsewhere_is_its_own() {
+    let mut stage = Stage::new();
+    let (here, there) = (stage.issue(), stage.issue());
+    fs::create_dir(stage.path("own")).unwrap();
+    stage.write("own/tls.crt", &here.chain_pem);
+    stage.write("own/tls.key", &here.key_pem);
+    let elsewhere = match Elsewhere::new(&stage, &there) {
+        Ok(elsewhere) => elsewhere,
+        Err(reason) => return println!("left out: {reason}"),
+    };
+    let root = format!("/proc/{}/root", elsewhere.0.id());
+    let through = |name: &str| PathBuf::from(format!("{root}{}", stage.path(name).display()));
+    let answer = stage.doctor(&through("own/tls.crt"), &through("own/tls.key"));
+    answer.assert(0, &["hint remote_filesystem"]);
+    assert_eq!(answer.json["certificates"][0]["serial"], format!("{:X}", there.serial), "{}", answer.text);
+    let steps = answer.steps(0);
+    let link = steps.iter().position(|step| *step == format!("link {root} -> /")).unwrap();
+    assert_eq!(steps[link + 1], format!("directory {root}"));
+    assert_eq!(answer.json["files"][0]["steps"][link]["followed_by"], "kernel");
+    assert!(answer.text.contains(&format!("{root} -> / (followed by the kernel)")), "{}", answer.text);
+}
+
+#[test]
+fn what_a_descriptor_stands_for_is_what_was_opened() {
+    let mut stage = Stage::new();
+    let (old, new) = (stage.issue(), stage.issue());
+    stage.pair(&old.chain_pem, &old.key_pem).assert(0, &[]);
+    let open = File::open(stage.path("tls.crt")).unwrap();
+    let through =
+        |open: &File| PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), open.as_raw_fd()));
+    stage.write("new.crt", &new.chain_pem);
+    fs::rename(stage.path("new.crt"), stage.path("tls.crt")).unwrap();
+    let answer = stage.doctor(&through(&open), &stage.path("tls.key"));
+    answer.assert(1, &["error open_file", "hint remote_filesystem"]);
+    assert_eq!(answer.json["certificates"][0]["serial"], format!("{:X}", old.serial), "{}", answer.text);
+
+    nix::unistd::mkfifo(&stage.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let fifo = File::options().read(true).write(true).open(stage.path("fifo")).unwrap();
+    let answer = stage.doctor(&through(&fifo), &stage.path("tls.key"));
+    answer.assert(1, &["error not_a_file", "hint remote_filesystem"]);
+    assert!(answer.text.contains("is not a regular file"), "{}", answer.text);
+    assert!(answer.steps(0).last().unwrap().starts_with("fifo "), "{}", answer.text);
 }

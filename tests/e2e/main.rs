@@ -40,6 +40,7 @@ mod clients;
 mod degraded;
 mod demo;
 mod descriptors;
+mod elsewhere;
 mod floods;
 mod forgery;
 mod harness;

@@ -315,3 +315,47 @@ fn as_many_links_are_followed_as_the_kernel_follows() {
         assert_eq!(pass.targets[0].is_ok(), files::resolve(&path).is_ok(), "{count} links");
     }
 }
+
+#[test]
+fn links_of_procfs_lead_where_the_kernel_says_and_not_where_their_text_does() {
+    use nix::fcntl::{OFlag, open};
+    use nix::sys::stat::Mode;
+    let parent = TempDir::new().unwrap();
+    let at = |name: &str| parent.path().join(name);
+    for (name, content) in [("file", "old"), ("new", "new")] {
+        fs::write(at(name), content).unwrap();
+    }
+    symlink("file", at("link")).unwrap();
+    nix::unistd::mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
+    let pin = |name: &str| open(&at(name), OFlag::O_PATH | OFlag::O_NOFOLLOW, Mode::empty()).unwrap();
+    let (file, folder, fifo, link) = (pin("file"), pin(""), pin("fifo"), pin("link"));
+    // From here on the text of the first descriptor is the path of another file.
+    fs::rename(at("new"), at("file")).unwrap();
+    let path_of = |node: &std::os::fd::OwnedFd, below: &str| {
+        let number = std::os::fd::AsRawFd::as_raw_fd(node);
+        format!("/proc/{}/fd/{number}{below}", std::process::id()).into_bytes()
+    };
+    for (path, expected) in [
+        (path_of(&file, ""), Ok("old")),
+        (path_of(&folder, "/file"), Ok("new")),
+        (path_of(&folder, "/link"), Ok("new")),
+        (path_of(&folder, ""), Err("is a directory, not a file")),
+        (path_of(&file, "/x"), Err("is not a directory")),
+        (path_of(&fifo, ""), Err("is not a regular file")),
+        (path_of(&link, ""), Err("is not a regular file")),
+    ] {
+        let mut watcher = Watcher::new(vec![path.clone()], Timing::new(None, 1), now());
+        let pass = watcher.pass(&mut RealFilesystem::new(), now());
+        let found = match &pass.targets[0] {
+            Ok(node) => Ok(files::read(node.as_fd(), LIMIT_BYTES).unwrap().bytes.to_vec()),
+            Err(unresolved) => Err(unresolved.to_string()),
+        };
+        let is_as_expected = match (&found, expected) {
+            (Ok(bytes), Ok(text)) => bytes == text.as_bytes(),
+            (Err(problem), Err(text)) => problem.ends_with(text),
+            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+        };
+        assert!(is_as_expected, "{}: {found:?}", String::from_utf8_lossy(&path));
+        assert_eq!(watcher.mode(), tlsidecar::watch::Mode::Polling);
+    }
+}

@@ -68,7 +68,7 @@ fn obstacle(reason: &Reason, examination: &Examination) -> Finding {
         Reason::ResolvesElsewhere(path) => (
             "resolved_elsewhere",
             Some(path),
-            "write a path that does not go through /proc or an automount".to_owned(),
+            "write a path that does not go through an automount".to_owned(),
         ),
         Reason::Missed | Reason::Pinned(_) => ("events_missed", None, "run this again".to_owned()),
     };

@@ -125,6 +125,12 @@ fn never_replaced(replacement: Replacement) -> Option<Finding> {
              and stays so",
             format!("start the container again to see the new file once; to see every one, {directory}"),
         ),
+        Replacement::OpenFile => (
+            "open_file",
+            "the path ends in a file that a process holds open: one that takes its name is never seen here, only writes \
+             into it",
+            "write the path by which the file was opened".to_owned(),
+        ),
         Replacement::MountOfDeletedDirectory => (
             "directory_mount_deleted",
             "a directory on the way is mounted and has been removed where it came from: nothing new will appear in it",

@@ -1,5 +1,7 @@
 //! What writers do: single changes, and the sequences that publishing tools make of them.
 
+use std::collections::BTreeMap;
+
 use super::world::{Body, Last, Located, World};
 
 pub(crate) type Path = Vec<u8>;
@@ -11,6 +13,11 @@ pub(crate) enum Change {
     MakeFifo(Path),
     Symlink {
         text: Path,
+        path: Path,
+    },
+    /// A link to whatever is at `to` now, over one that is there.
+    MagicLink {
+        to: Path,
         path: Path,
     },
     HardLink {
@@ -76,11 +83,10 @@ pub(crate) enum Change {
 impl World {
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
-            Change::MakeDirectory(path) => {
-                self.make_at(path, Body::Directory(std::collections::BTreeMap::new()))
-            }
+            Change::MakeDirectory(path) => self.make_at(path, Body::Directory(BTreeMap::new())),
             Change::MakeFifo(path) => self.make_at(path, Body::Fifo),
             Change::Symlink { text, path } => self.make_at(path, Body::Link(text.clone())),
+            Change::MagicLink { to, path } => self.make_magic_link(to, path),
             Change::Open { writer, path } => self.open(*writer, path),
             Change::OpenUnnamed { writer, directory } => self.open_unnamed(*writer, directory),
             Change::NameUnnamed { writer, path } => self.name_unnamed(*writer, path),
@@ -124,7 +130,7 @@ impl World {
             }),
             Change::Mount { path, device } => self.apply_to(path, Last::Follow, |world, at| {
                 if let Some(node) = at.node {
-                    let root = world.make(Body::Directory(std::collections::BTreeMap::new()), *device);
+                    let root = world.make(Body::Directory(BTreeMap::new()), *device);
                     world.mount(node, root);
                 }
             }),
@@ -144,6 +150,13 @@ impl World {
                 world.add_name(at.directory.inode, &at.name, inode);
             }
         });
+    }
+
+    fn make_magic_link(&mut self, to: &[u8], path: &[u8]) {
+        if let Ok(Located { node: Some(to), .. }) = self.locate(to, Last::Follow) {
+            self.apply(&Change::Remove(path.to_vec()));
+            self.make_at(path, Body::MagicLink(to));
+        }
     }
 
     fn apply_to(&mut self, path: &[u8], last: Last, act: impl FnOnce(&mut Self, Located)) {

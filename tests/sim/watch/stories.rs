@@ -196,6 +196,18 @@ const STORIES: &[(&str, &str)] = &[
         "mkdir /v/c; silent /v/c; put /v/c 1; start; want 1; mode polling; put /v/c 2; wait 6000; want 2; missed 0",
     ),
     (
+        "a link that only the kernel can follow",
+        "mkdir /c /x/c /y/c /p; put /c 9; put /x/c 1; put /y/c 5; silent /p; magic /x /p/root; start /p/root/c; want 1; \
+         mode polling; rename /x/c 2; want 2; swap /x/c/d 3; rm /x/c; ln c2 /x/c; mkdir /x/c2; put /x/c2 3; want 3; \
+         magic /y /p/root; wait 6000; want 5; put /y/c 6; want 6",
+    ),
+    (
+        "a descriptor of a file whose name is another's now",
+        "mkdir /v/c /p; put /v/c 1; silent /p; magic /v/c/tls.crt /p/3; magic /v/c/tls.key /p/4; start /p/3 /p/4; want 1; \
+         rename /v/c 2; want 1; fifo /v/f; magic /v/f /p/3; wait 6000; want 1; magic /v/c/tls.crt /p/3; \
+         magic /v/c/tls.key /p/4; wait 6000; want 2",
+    ),
+    (
         "no descriptors, then enough",
         "mkdir /v/c; put /v/c 1; start; want 1; descriptors none; put /v/c 2; want 1; mode polling; descriptors enough; \
          wait 6000; want 2; missed 0; mode events; put /v/c 3; want 3",
@@ -366,6 +378,7 @@ fn changes(verb: &str, words: &[&str]) -> Vec<Change> {
         ("xchg", [left, right]) => vec![Change::Exchange { left: bytes(left), right: bytes(right) }],
         ("hard", [from, to]) => vec![Change::HardLink { from: bytes(from), to: bytes(to) }],
         ("bind", [from, to]) => vec![Change::Bind { from: bytes(from), to: bytes(to) }],
+        ("magic", [to, at]) => vec![Change::MagicLink { to: bytes(to), path: bytes(at) }],
         ("ln", [text, at]) => vec![Change::Symlink { text: bytes(text), path: bytes(at) }],
         ("lnf", [text, at]) => change::link_over(&bytes(text), &bytes(at)),
         ("noise", [at, count]) => change::noise(&bytes(at), count.parse().unwrap()),

@@ -50,6 +50,14 @@ impl Filesystem for World {
         Ok(self.child(*directory, name)?)
     }
 
+    fn look_through(&mut self, directory: &Node, name: &[u8]) -> io::Result<Node> {
+        let node = Filesystem::look_up(self, directory, name)?;
+        match self.inodes[node.inode].body {
+            Body::MagicLink(to) => Ok(to),
+            Body::Directory(_) | Body::File(_) | Body::Link(_) | Body::Fifo => Ok(node),
+        }
+    }
+
     fn facts(&mut self, node: &Node) -> io::Result<Facts> {
         self.on_call();
         let inode = &self.inodes[node.inode];
@@ -57,6 +65,7 @@ impl Filesystem for World {
             Body::Directory(_) => Kind::Directory,
             Body::File(_) => Kind::File,
             Body::Link(_) => Kind::Link,
+            Body::MagicLink(_) => Kind::MagicLink,
             Body::Fifo => Kind::Other,
         };
         let identity = Identity { device: inode.device, inode: inode.number, born: (inode.born, 0) };
@@ -72,6 +81,8 @@ impl Filesystem for World {
         self.on_call();
         match &self.inodes[link.inode].body {
             Body::Link(text) => Ok(text.clone()),
+            // As the kernel has it, a path that means something else here.
+            Body::MagicLink(_) => Ok(b"/".to_vec()),
             Body::Directory(_) | Body::File(_) | Body::Fifo => Err(ErrorKind::InvalidInput.into()),
         }
     }

@@ -18,6 +18,8 @@ pub(crate) enum Body {
     Directory(BTreeMap<Vec<u8>, usize>),
     File(Vec<u8>),
     Link(Vec<u8>),
+    /// A link that leads to an inode, whatever its text says.
+    MagicLink(Node),
     Fifo,
 }
 
@@ -141,14 +143,14 @@ impl World {
     pub(crate) fn entries(&self, inode: usize) -> Result<&BTreeMap<Vec<u8>, usize>, ErrorKind> {
         match &self.inodes[inode].body {
             Body::Directory(entries) => Ok(entries),
-            Body::File(_) | Body::Link(_) | Body::Fifo => Err(ErrorKind::NotADirectory),
+            Body::File(_) | Body::Link(_) | Body::MagicLink(_) | Body::Fifo => Err(ErrorKind::NotADirectory),
         }
     }
 
     fn entries_mut(&mut self, inode: usize) -> &mut BTreeMap<Vec<u8>, usize> {
         match &mut self.inodes[inode].body {
             Body::Directory(entries) => entries,
-            Body::File(_) | Body::Link(_) | Body::Fifo => panic!("not a directory"),
+            Body::File(_) | Body::Link(_) | Body::MagicLink(_) | Body::Fifo => panic!("not a directory"),
         }
     }
 
@@ -205,7 +207,13 @@ impl World {
                     }
                     todo.extend(split(text));
                 }
-                Body::Directory(_) | Body::File(_) | Body::Link(_) | Body::Fifo => {
+                Body::MagicLink(to) if !todo.is_empty() || last == Last::Follow => {
+                    if todo.is_empty() {
+                        return Ok(Located { directory, name, node: Some(*to) });
+                    }
+                    directory = *to;
+                }
+                Body::Directory(_) | Body::File(_) | Body::Link(_) | Body::MagicLink(_) | Body::Fifo => {
                     if todo.is_empty() {
                         return Ok(Located { directory, name, node: Some(node) });
                     }
@@ -219,7 +227,7 @@ impl World {
     pub(crate) fn file(&self, path: &[u8]) -> Option<&[u8]> {
         match &self.inodes[self.locate(path, Last::Follow).ok()?.node?.inode].body {
             Body::File(bytes) => Some(bytes),
-            Body::Directory(_) | Body::Link(_) | Body::Fifo => None,
+            Body::Directory(_) | Body::Link(_) | Body::MagicLink(_) | Body::Fifo => None,
         }
     }
 
