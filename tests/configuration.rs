@@ -28,10 +28,10 @@ use tlsidecar::config::{self, Command, Config, Refusal};
 const REQUIRED: [&str; 4] =
     ["--listen=127.0.0.1:8443", "--upstream=127.0.0.1:8080", "--cert=/tls/tls.crt", "--key=/tls/tls.key"];
 
-/// Parses words after the program's name, in the working directory `/work/here`.
+/// Parses words after the program's name, in the working directory `/srv/here`.
 fn parse<T: Into<OsString>>(words: impl IntoIterator<Item = T>) -> Result<Command, Refusal> {
     let words = [OsString::from("tlsidecar")].into_iter().chain(words.into_iter().map(Into::into));
-    config::parse(words, Path::new("/work/here"))
+    config::parse(words, Path::new("/srv/here"))
 }
 
 /// `serve` with the flags it needs, in which `flags` replace or add some.

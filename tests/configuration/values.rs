@@ -87,7 +87,7 @@ fn every_value_reaches_its_field() {
         "--log-level=trace",
     ])
     .unwrap();
-    assert_eq!(config.admin.endpoint, Some(Endpoint::Unix("/work/here/run/admin.sock".into())));
+    assert_eq!(config.admin.endpoint, Some(Endpoint::Unix("/srv/here/run/admin.sock".into())));
     assert_eq!(config.admin.ready_stale_limit, None);
     assert_eq!(config.reload.interval, None);
     assert_eq!(config.reload.missing, MissingCertificate::Exit);
@@ -169,7 +169,7 @@ fn upstream_addresses() {
         ("[0:0::1]:080", tcp("::1", 80), "[::1]:80"),
         ("unix:/run/app", Upstream::Unix("/run/app".into()), "unix:/run/app"),
         ("unix:///run/app", Upstream::Unix("/run/app".into()), "unix:/run/app"),
-        ("unix:app", Upstream::Unix("/work/here/app".into()), "unix:/work/here/app"),
+        ("unix:app", Upstream::Unix("/srv/here/app".into()), "unix:/srv/here/app"),
         ("unix:@app\x01", Upstream::UnixAbstract(b"app\x01".to_vec()), "unix:@app\\x01"),
     ] {
         let config = serve(&[&format!("--upstream={text}")]).expect(text);
@@ -184,7 +184,7 @@ fn addresses_of_the_admin_endpoint() {
         ("127.0.0.1:0", Endpoint::Tcp(Listen("127.0.0.1:0".parse().unwrap())), "127.0.0.1:0"),
         (":9090", Endpoint::Tcp(Listen("[::]:9090".parse().unwrap())), "[::]:9090"),
         ("unix:/run/admin", Endpoint::Unix("/run/admin".into()), "unix:/run/admin"),
-        ("unix:admin", Endpoint::Unix("/work/here/admin".into()), "unix:/work/here/admin"),
+        ("unix:admin", Endpoint::Unix("/srv/here/admin".into()), "unix:/srv/here/admin"),
     ] {
         let config = serve(&[&format!("--admin={text}")]).expect(text);
         assert_eq!(config.admin.endpoint.as_ref().map(ToString::to_string).as_deref(), Some(shown));
@@ -195,11 +195,11 @@ fn addresses_of_the_admin_endpoint() {
 #[test]
 fn paths_become_absolute_and_keep_what_only_the_file_system_can_resolve() {
     for (text, path) in [
-        ("tls.pem", "/work/here/tls.pem"),
-        ("../link/../tls.pem", "/work/here/../link/../tls.pem"),
+        ("tls.pem", "/srv/here/tls.pem"),
+        ("../link/../tls.pem", "/srv/here/../link/../tls.pem"),
         ("/tls/..data/tls.pem", "/tls/..data/tls.pem"),
-        (" tls.pem", "/work/here/ tls.pem"),
-        ("...", "/work/here/..."),
+        (" tls.pem", "/srv/here/ tls.pem"),
+        ("...", "/srv/here/..."),
     ] {
         let config = serve(&[&format!("--cert={text}"), &format!("--key={text}")]).expect(text);
         // Paths compare by component; what matters here is each byte.
@@ -229,7 +229,7 @@ fn doctor_values() {
     };
     let plain = doctor(&[]);
     let expected = Doctor {
-        cert: "/work/here/a/tls.crt".into(),
+        cert: "/srv/here/a/tls.crt".into(),
         key: "/b/tls.key".into(),
         expired: ExpiredCertificate::Refuse,
         tls: serve(&[]).unwrap().tls,
