@@ -34,7 +34,7 @@ enum Verdict {
 #[test]
 fn every_layout_is_followed_in_memory() {
     match memory() {
-        Some(place) => play_all(&place),
+        Some(place) => assert_eq!(failures(&place), 0),
         None => tell_not_applicable("layouts in memory", "/dev/shm is no tmpfs here"),
     }
 }
@@ -42,14 +42,14 @@ fn every_layout_is_followed_in_memory() {
 #[test]
 fn every_layout_is_followed_on_disk() {
     match disk() {
-        Some(place) => play_all(&place),
+        Some(place) => assert_eq!(failures(&place), 0),
         None => tell_not_applicable("layouts on disk", "all temporary folders are in memory here"),
     }
 }
 
 #[test]
 fn every_layout_is_followed_in_further_places() {
-    further().iter().for_each(play_all);
+    assert_eq!(further().iter().map(failures).sum::<usize>(), 0);
 }
 
 #[test]
@@ -61,7 +61,8 @@ fn names_of_layouts_are_unique() {
     assert_eq!(names.len(), count);
 }
 
-fn play_all(place: &Place) {
+/// Plays all rows there; how many failed.
+fn failures(place: &Place) -> usize {
     let only = std::env::var_os("TLSIDECAR_E2E_CASE").unwrap_or_default().to_string_lossy().into_owned();
     let rows: Vec<Case> = table::cases().into_iter().filter(|row| row.name.contains(&only)).collect();
     let generations = Generations::new();
@@ -77,10 +78,10 @@ fn play_all(place: &Place) {
             });
         }
     });
-    report(place, verdicts.into_inner().unwrap());
+    report(place, verdicts.into_inner().unwrap())
 }
 
-fn report(place: &Place, mut verdicts: Vec<(String, Verdict)>) {
+fn report(place: &Place, mut verdicts: Vec<(String, Verdict)>) -> usize {
     verdicts.sort_by(|one, other| one.0.cmp(&other.0));
     eprintln!("layouts on {}:", place.kind);
     for (name, verdict) in &verdicts {
@@ -100,8 +101,7 @@ fn report(place: &Place, mut verdicts: Vec<(String, Verdict)>) {
         place.kind,
         verdicts.len()
     );
-    let failed: Vec<_> = verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Failed).collect();
-    assert!(failed.is_empty(), "{} of {} rows failed on {}", failed.len(), verdicts.len(), place.kind);
+    count(|verdict| *verdict == Verdict::Failed)
 }
 
 fn judge(place: &Place, row: &Case, generations: &Generations) -> Verdict {
