@@ -22,6 +22,7 @@ mod surroundings;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tlsidecar::demo::volume::{Order, Volume};
@@ -61,6 +62,41 @@ fn a_kubelet_volume_is_well_and_every_look_up_is_shown() {
     assert!(answer.text.contains("every change would be an event"), "{}", answer.text);
     assert_eq!(answer.json["pair"], "good");
     assert_eq!(answer.json["certificates"][0]["names"][0], "localhost");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a writer that is never done, and yet leaves the disk to others"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+#[test]
+fn a_volume_that_is_swapped_all_the_time_is_well() {
+    let mut stage = Stage::new();
+    let leaf = stage.issue();
+    let mut volume = Volume::create(stage.path("volume"), Order::LinksLast).unwrap();
+    let (cert, key) = (volume.path("tls.crt"), volume.path("tls.key"));
+    let payload = [("tls.crt", leaf.chain_pem.as_bytes()), ("tls.key", leaf.key_pem.as_bytes())];
+    volume.write(&payload).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            let mut swaps = 0;
+            while !done.load(Ordering::Relaxed) {
+                volume.write(&payload).unwrap();
+                swaps += 1;
+                pause();
+            }
+            swaps
+        });
+        let examine = || (0..6).for_each(|_| stage.doctor(&cert, &key).assert(0, &[]));
+        let examined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(examine));
+        done.store(true, Ordering::Relaxed);
+        assert!(writer.join().unwrap() > 6);
+        examined.unwrap();
+    });
 }
 
 #[test]

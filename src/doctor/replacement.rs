@@ -22,7 +22,7 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
         return Some(Replacement::OpenFile);
     }
     let root = file.mount.as_ref().map_or("", |mount| &*mount.root);
-    if file.names == 0 || file.is_mount_root && root.ends_with(DELETED) {
+    if file.is_mount_root && (file.names == 0 || root.ends_with(DELETED)) {
         return Some(Replacement::SingleFileMountOfDeleted);
     }
     if file.is_mount_root {
@@ -81,6 +81,8 @@ mod tests {
             (vec![step(File, 1, true, generation)], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, "/f//deleted")], Some(Replacement::SingleFileMountOfDeleted)),
             (vec![step(File, 0, true, "/f")], Some(Replacement::SingleFileMountOfDeleted)),
+            // Replaced between the look at its name and the look at it.
+            (vec![step(File, 0, false, "/")], Some(Replacement::Seen)),
             (vec![step(Directory, 2, true, "/"), nothing()], None),
             (
                 vec![step(Directory, 0, true, "/d//deleted"), nothing()],
