@@ -13,6 +13,8 @@
     reason = "a failed assertion is a test's verdict, and nobody uses a test as a library"
 )]
 
+#[path = "doctor/acceptance.rs"]
+mod acceptance;
 #[path = "doctor/rights.rs"]
 mod rights;
 #[path = "doctor/stage.rs"]
@@ -236,13 +238,17 @@ fn a_path_that_leads_to_no_file_is_told_with_the_place_where_it_breaks() {
 }
 
 #[test]
-fn a_list_of_suites_for_other_keys_leaves_a_pair_good_for_the_newest_version_is_on() {
+fn a_list_of_suites_for_other_keys_is_a_hint_for_the_newest_version_is_on() {
     let mut stage = Stage::new();
     let leaf = stage.issue();
     stage.pair(&leaf.chain_pem, &leaf.key_pem).assert(0, &[]);
     let (cert, key) = (stage.path("tls.crt"), stage.path("tls.key"));
     let suites = ["--tls-cipher-suites", "ECDHE-RSA-AES128-GCM-SHA256"];
-    stage.doctor_with(&cert, &key, &suites).assert(0, &[]);
+    let answer = stage.doctor_with(&cert, &key, &suites);
+    answer.assert(0, &["hint useless_version"]);
+    assert!(answer.text.contains("no client of it can connect"), "{}", answer.text);
+    let newest = ["--tls-min-version=1.3", "--tls-cipher-suites", "TLS_AES_128_GCM_SHA256"];
+    stage.doctor_with(&cert, &key, &newest).assert(0, &[]);
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub(super) fn examine(doctor: &Doctor) -> Examination {
         certificates: material.certificates,
         pair: material.pair,
         faults: material.faults,
+        useless_versions: material.useless_versions,
         expired_allowed: doctor.expired == ExpiredCertificate::Serve,
         events: Events {
             watches: watched.watches,

@@ -299,6 +299,7 @@ mod tests {
             certificates: Vec::new(),
             pair: Pair::Unknown,
             faults: Vec::new(),
+            useless_versions: Vec::new(),
             expired_allowed: false,
             events: Events {
                 watches: 3,
