@@ -254,8 +254,15 @@ fn a_list_of_suites_for_other_keys_is_a_hint_for_the_newest_version_is_on() {
 #[test]
 fn wrong_usage_has_an_exit_code_of_its_own() {
     let stage = Stage::new();
-    for words in [&["doctor"][..], &["doctor", "--cert=a"], &["doctor", "--cert=a", "--key=b", "--listen=:1"]]
-    {
+    fs::create_dir(stage.path("folder")).unwrap();
+    stage.write("file", "");
+    for words in [
+        &["doctor"][..],
+        &["doctor", "--cert=a"],
+        &["doctor", "--cert=a", "--key=b", "--listen=:1"],
+        &["doctor", "--cert=folder/", "--key=file"],
+        &["doctor", "--cert=file", "--key=file/"],
+    ] {
         let output = stage.program(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}");
