@@ -94,8 +94,8 @@ pub struct ExaminedFile {
     pub steps: Vec<Step>,
     /// What came of reading it.
     pub content: Content,
-    /// Whether a new file under its name would be seen; `None` when there is no file and nothing is known to keep one
-    /// away.
+    /// Whether a new file under its name would be seen; `None` when nothing is known to keep one away, but there is no
+    /// file yet or not all mounts on the way are known.
     pub replacement: Option<Replacement>,
 }
 

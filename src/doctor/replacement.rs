@@ -31,7 +31,9 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
     if roots.any(|root| root.split('/').any(is_generation)) {
         return Some(Replacement::MountOfOneGeneration);
     }
-    Some(Replacement::Seen)
+    // Where the mounts are not known, there may be one that keeps a new file away.
+    let is_known = |step: &Step| step.inode.as_ref().is_some_and(|inode| inode.mount.is_some());
+    steps.iter().all(is_known).then_some(Replacement::Seen)
 }
 
 /// Whether a directory's name is one that the kubelet gives to a generation: `..2026_11_30_13_42_00.123456`.
@@ -63,6 +65,11 @@ mod tests {
         Step { followed_by: Some(Follower::Kernel), ..step(Kind::Link, 1, false, "/") }
     }
 
+    fn somewhere(mut step: Step) -> Step {
+        step.inode.iter_mut().for_each(|inode| inode.mount = None);
+        step
+    }
+
     #[test]
     fn only_mounts_and_open_files_keep_a_new_file_away() {
         use Kind::{Directory, Fifo, File};
@@ -77,6 +84,9 @@ mod tests {
             (vec![step(Directory, 2, true, "/")], None),
             (vec![step(Fifo, 1, false, "/")], None),
             (vec![step(Directory, 2, true, "/"), step(File, 1, false, "/")], Some(Replacement::Seen)),
+            (vec![somewhere(step(Directory, 2, true, "/")), step(File, 1, false, "/")], None),
+            (vec![step(Directory, 2, true, "/"), somewhere(step(File, 1, false, "/"))], None),
+            (vec![somewhere(step(File, 1, true, "/"))], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, "/a/f")], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, generation)], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, "/f//deleted")], Some(Replacement::SingleFileMountOfDeleted)),

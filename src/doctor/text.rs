@@ -121,6 +121,10 @@ fn write_file(file: &ExaminedFile, widths: &Widths, style: Style, out: &mut dyn 
     };
     writeln!(out, "  {}", Painted(style, paint, &read))?;
     match file.replacement {
+        None if file.steps.last().is_some_and(|step| step.kind == Kind::File) => {
+            let unknown = "whether a new file in its place would be seen is not known, as the mounts are not";
+            writeln!(out, "  {}", Painted(style, Paint::Hint, unknown))
+        }
         None => Ok(()),
         Some(Replacement::Seen) => {
             writeln!(out, "  {}", Painted(style, Paint::Good, "a new file in its place would be seen"))
