@@ -290,7 +290,7 @@ fn the_document_for_machines_keeps_its_names() {
         (&json["files"][0]["steps"][0], "followed_by inode kind link_text path"),
         (
             &json["files"][0]["steps"][0]["inode"],
-            "gid group is_mount_root mode mount names size_bytes uid user",
+            "gid group hard_links is_mount_root mode mount size_bytes uid user",
         ),
         (&json["files"][0]["steps"][0]["inode"]["mount"], "filesystem point root"),
         (&json["certificates"][0], "issuer names not_after not_before position serial sha256 subject"),

@@ -152,8 +152,8 @@ pub struct Inode {
     pub owner: Owner,
     /// Its rights.
     pub mode: Mode,
-    /// How many names it has.
-    pub names: u64,
+    /// How many names it has in its file system.
+    pub hard_links: u64,
     /// Its length, if it is a file.
     pub size_bytes: u64,
     /// Whether it is itself mounted, rather than named by a directory of its file system.

@@ -22,7 +22,7 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
         return Some(Replacement::OpenFile);
     }
     let root = file.mount.as_ref().map_or("", |mount| &*mount.root);
-    if file.is_mount_root && (file.names == 0 || root.ends_with(DELETED)) {
+    if file.is_mount_root && (file.hard_links == 0 || root.ends_with(DELETED)) {
         return Some(Replacement::SingleFileMountOfDeleted);
     }
     if file.is_mount_root {
@@ -49,11 +49,11 @@ mod tests {
     use super::super::examination::{Inode, Mode, MountPoint, Owner};
     use super::*;
 
-    fn step(kind: Kind, names: u64, is_mount_root: bool, root: &str) -> Step {
+    fn step(kind: Kind, hard_links: u64, is_mount_root: bool, root: &str) -> Step {
         let mount = MountPoint { point: "/m".into(), root: root.into(), filesystem: "tmpfs".into() };
         let owner = Owner { uid: 0, user: None, gid: 0, group: None };
         let (mode, size_bytes) = (Mode(0o755), 1);
-        let inode = Inode { owner, mode, names, size_bytes, is_mount_root, mount: Some(mount) };
+        let inode = Inode { owner, mode, hard_links, size_bytes, is_mount_root, mount: Some(mount) };
         Step { path: "/m".into(), kind, link_text: None, followed_by: None, inode: Some(inode) }
     }
 

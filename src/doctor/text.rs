@@ -275,7 +275,7 @@ mod tests {
         let inode = super::super::examination::Inode {
             owner: owner.clone(),
             mode: Mode(0o1777),
-            names: 1,
+            hard_links: 1,
             size_bytes: 0,
             is_mount_root: false,
             mount: None,

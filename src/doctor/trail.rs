@@ -128,7 +128,7 @@ impl Trail<'_> {
             inode: Some(Inode {
                 owner: self.names.accounts.owner(metadata.uid(), metadata.gid()),
                 mode: Mode(metadata.mode() & 0o7777),
-                names: metadata.nlink(),
+                hard_links: metadata.nlink(),
                 size_bytes: metadata.size(),
                 is_mount_root: facts.is_mount_root || mount.is_some_and(|mount| mount.point == path),
                 mount: mount.map(mount_point),
