@@ -13,6 +13,8 @@
     reason = "a failed assertion is a test's verdict, and nobody uses a test as a library"
 )]
 
+#[path = "doctor/acceptance.rs"]
+mod acceptance;
 #[path = "doctor/rights.rs"]
 mod rights;
 #[path = "doctor/stage.rs"]
@@ -22,6 +24,7 @@ mod surroundings;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tlsidecar::demo::volume::{Order, Volume};
@@ -61,6 +64,41 @@ fn a_kubelet_volume_is_well_and_every_look_up_is_shown() {
     assert!(answer.text.contains("every change would be an event"), "{}", answer.text);
     assert_eq!(answer.json["pair"], "good");
     assert_eq!(answer.json["certificates"][0]["names"][0], "localhost");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a writer that is never done, and yet leaves the disk to others"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+#[test]
+fn a_volume_that_is_swapped_all_the_time_is_well() {
+    let mut stage = Stage::new();
+    let leaf = stage.issue();
+    let mut volume = Volume::create(stage.path("volume"), Order::LinksLast).unwrap();
+    let (cert, key) = (volume.path("tls.crt"), volume.path("tls.key"));
+    let payload = [("tls.crt", leaf.chain_pem.as_bytes()), ("tls.key", leaf.key_pem.as_bytes())];
+    volume.write(&payload).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            let mut swaps = 0;
+            while !done.load(Ordering::Relaxed) {
+                volume.write(&payload).unwrap();
+                swaps += 1;
+                pause();
+            }
+            swaps
+        });
+        let examine = || (0..6).for_each(|_| stage.doctor(&cert, &key).assert(0, &[]));
+        let examined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(examine));
+        done.store(true, Ordering::Relaxed);
+        assert!(writer.join().unwrap() > 6);
+        examined.unwrap();
+    });
 }
 
 #[test]
@@ -200,20 +238,31 @@ fn a_path_that_leads_to_no_file_is_told_with_the_place_where_it_breaks() {
 }
 
 #[test]
-fn a_list_of_suites_for_other_keys_leaves_a_pair_good_for_the_newest_version_is_on() {
+fn a_list_of_suites_for_other_keys_is_a_hint_for_the_newest_version_is_on() {
     let mut stage = Stage::new();
     let leaf = stage.issue();
     stage.pair(&leaf.chain_pem, &leaf.key_pem).assert(0, &[]);
     let (cert, key) = (stage.path("tls.crt"), stage.path("tls.key"));
     let suites = ["--tls-cipher-suites", "ECDHE-RSA-AES128-GCM-SHA256"];
-    stage.doctor_with(&cert, &key, &suites).assert(0, &[]);
+    let answer = stage.doctor_with(&cert, &key, &suites);
+    answer.assert(0, &["hint useless_version"]);
+    assert!(answer.text.contains("no client of it can connect"), "{}", answer.text);
+    let newest = ["--tls-min-version=1.3", "--tls-cipher-suites", "TLS_AES_128_GCM_SHA256"];
+    stage.doctor_with(&cert, &key, &newest).assert(0, &[]);
 }
 
 #[test]
 fn wrong_usage_has_an_exit_code_of_its_own() {
     let stage = Stage::new();
-    for words in [&["doctor"][..], &["doctor", "--cert=a"], &["doctor", "--cert=a", "--key=b", "--listen=:1"]]
-    {
+    fs::create_dir(stage.path("folder")).unwrap();
+    stage.write("file", "");
+    for words in [
+        &["doctor"][..],
+        &["doctor", "--cert=a"],
+        &["doctor", "--cert=a", "--key=b", "--listen=:1"],
+        &["doctor", "--cert=folder/", "--key=file"],
+        &["doctor", "--cert=file", "--key=file/"],
+    ] {
         let output = stage.program(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}");
@@ -241,7 +290,7 @@ fn the_document_for_machines_keeps_its_names() {
         (&json["files"][0]["steps"][0], "followed_by inode kind link_text path"),
         (
             &json["files"][0]["steps"][0]["inode"],
-            "gid group is_mount_root mode mount names size_bytes uid user",
+            "gid group hard_links is_mount_root mode mount size_bytes uid user",
         ),
         (&json["files"][0]["steps"][0]["inode"]["mount"], "filesystem point root"),
         (&json["certificates"][0], "issuer names not_after not_before position serial sha256 subject"),

@@ -6,7 +6,7 @@
 //! the key is the leaf's. Times and trust are not checked here. The tests below show each fault.
 
 use super::{
-    Facts, Fault, File, Part, Problem,
+    Facts, Fault, File, Part, Problem, Usage,
     pem::{self, Kind},
 };
 use rustls::{
@@ -54,15 +54,29 @@ impl fmt::Debug for Bundle {
     }
 }
 
+/// What one certificate of a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspected {
+    /// Who it is for, and when.
+    pub facts: Facts,
+    /// What for.
+    pub usage: Usage,
+}
+
 /// What the certificates of a file say, each by itself and in the order of the file: nothing is required of their order,
 /// and no key is needed.
 ///
 /// # Errors
 /// The first fault found: the file holds no certificate, or one that can't be read.
-pub fn inspect_chain(certificate_file: &[u8]) -> Result<Vec<Facts>, Fault> {
+pub fn inspect_chain(certificate_file: &[u8]) -> Result<Vec<Inspected>, Fault> {
     let chain = read_chain(certificate_file)?;
     let certificates = parse_chain(&chain)?;
-    Ok(certificates.iter().map(|certificate| Facts::new(certificate, certificates.len())).collect())
+    let next = certificates.iter().skip(1).map(Some).chain([None]);
+    let inspect = |(certificate, next)| Inspected {
+        facts: Facts::new(certificate, certificates.len()),
+        usage: Usage::new(certificate, next),
+    };
+    Ok(certificates.iter().zip(next).map(inspect).collect())
 }
 
 /// Whether a file holds one private key that can be used, whatever it belongs to.
@@ -204,7 +218,7 @@ mod tests {
         let disordered = [&*intermediate, &leaf].concat();
         assert!(parse(&disordered, &other).is_err());
         let subjects: Vec<_> =
-            inspect_chain(disordered.as_bytes()).unwrap().into_iter().map(|facts| facts.subject).collect();
+            inspect_chain(disordered.as_bytes()).unwrap().into_iter().map(|one| one.facts.subject).collect();
         assert_eq!(subjects, ["CN=intermediate", "CN=leaf"]);
         assert_eq!(inspect_key(other.as_bytes()), Ok(()));
         assert_eq!(inspect_chain(key.as_bytes()).unwrap_err().problem, Problem::NoCertificate);

@@ -14,11 +14,15 @@ mod policy;
 mod store;
 #[cfg(test)]
 mod testing;
+mod usage;
 
 pub use admission::Refusal;
-pub use bundle::{Bundle, digest, inspect_chain, inspect_key};
+pub use bundle::{Bundle, Inspected, digest, inspect_chain, inspect_key};
 pub use facts::{Facts, Name, Rfc3339, Validity};
 pub use fault::{Fault, File, Part, Problem};
 pub use pem::{CERTIFICATE_LIMIT, FILE_LIMIT_BYTES};
-pub use policy::{ExpiredAtStart, MinimumVersion, Policy, PolicyFault, known_groups, known_suites, warm_up};
+pub use policy::{
+    ExpiredAtStart, MinimumVersion, Policy, PolicyFault, Version, known_groups, known_suites, warm_up,
+};
 pub use store::{Generation, Reader, Staged, Store};
+pub use usage::{Authority, Hash, Issuance, Key, Purpose, Usage};

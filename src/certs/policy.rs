@@ -8,7 +8,7 @@
 //! and handshakes in the tests of the store show what clients get.
 
 use rustls::{
-    ConfigBuilder, ServerConfig, SupportedCipherSuite, WantsVerifier,
+    ConfigBuilder, ProtocolVersion, ServerConfig, SupportedCipherSuite, WantsVerifier,
     crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs},
     server::{NoServerSessionStorage, ProducesTickets},
     sign::{CertifiedKey, SigningKey, SingleCertAndKey},
@@ -27,6 +27,24 @@ pub enum MinimumVersion {
     Tls12,
     /// TLS 1.3 alone.
     Tls13,
+}
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tls12 => "TLS 1.2",
+            Self::Tls13 => "TLS 1.3",
+        })
+    }
 }
 
 /// What to do with an expired certificate when there is nothing to serve yet.
@@ -156,6 +174,7 @@ pub(super) fn new_tickets() -> Option<Arc<dyn ProducesTickets>> {
 /// The checked policy in rustls' terms.
 pub(super) struct Terms {
     builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    minimum_version: MinimumVersion,
     choice: Choice,
     alpn: Vec<Vec<u8>>,
 }
@@ -182,7 +201,8 @@ impl Terms {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .map_err(|_| PolicyFault::NoUsableSuite(policy.minimum_version))?;
-        Ok(Self { builder, choice, alpn: policy.alpn.clone() })
+        let (minimum_version, alpn) = (policy.minimum_version, policy.alpn.clone());
+        Ok(Self { builder, minimum_version, choice, alpn })
     }
 
     /// A configuration that serves `key` on these terms; sessions that `tickets` has given out are resumed.
@@ -206,6 +226,23 @@ impl Terms {
     pub(super) fn can_sign_with(&self, key: &dyn SigningKey) -> bool {
         let suites = &self.builder.crypto_provider().cipher_suites;
         suites.iter().any(|suite| suite.usable_for_signature_algorithm(key.algorithm()))
+    }
+
+    /// The versions that are allowed and yet of no use: of their suites or of their groups none is on offer that works
+    /// with this kind of key.
+    pub(super) fn useless_versions(&self, key: &dyn SigningKey) -> Vec<Version> {
+        let provider = self.builder.crypto_provider();
+        let works = |version: ProtocolVersion| {
+            let suits = |suite: &SupportedCipherSuite| {
+                suite.version().version == version && suite.usable_for_signature_algorithm(key.algorithm())
+            };
+            provider.cipher_suites.iter().any(suits)
+                && provider.kx_groups.iter().any(|group| group.usable_for_version(version))
+        };
+        let is_allowed = |version| version == Version::Tls13 || self.minimum_version == MinimumVersion::Tls12;
+        let all = [(Version::Tls12, ProtocolVersion::TLSv1_2), (Version::Tls13, ProtocolVersion::TLSv1_3)];
+        let useless = all.into_iter().filter(|(version, wire)| is_allowed(*version) && !works(*wire));
+        useless.map(|(version, _)| version).collect()
     }
 }
 

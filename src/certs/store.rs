@@ -7,7 +7,7 @@
 //! nothing old is kept alive from here, and what clients get.
 
 use super::{
-    Bundle, ExpiredAtStart, Facts, Policy, PolicyFault, Refusal,
+    Bundle, ExpiredAtStart, Facts, Policy, PolicyFault, Refusal, Version,
     admission::admit,
     policy::{Terms, new_tickets},
 };
@@ -97,6 +97,11 @@ impl Store {
             last_number: 0,
             alive: Vec::new(),
         })
+    }
+
+    /// The versions of TLS that are allowed and of which no client can be served with this bundle.
+    pub fn useless_versions(&self, bundle: &Bundle) -> Vec<Version> {
+        self.terms.useless_versions(&*bundle.key.key)
     }
 
     /// Checks at the time `wall` that the bundle may take the place of what is served. Whether it differs from that
@@ -249,6 +254,31 @@ mod tests {
         assert!(store.stage(bundle(&authority.issue(&Leaf::default())), day(TODAY)).is_ok());
         let rsa = bundle(&authority.issue(&Leaf { algorithm: Algorithm::Rsa, ..Leaf::default() }));
         assert_eq!(store.stage(rsa, day(TODAY)).unwrap_err(), Refusal::NoSuiteForKey);
+    }
+
+    #[test]
+    fn a_version_without_suite_or_group_for_the_key_is_told() {
+        const ECDSA_AES_128: u16 = 0xc02b;
+        const AES_128_TLS13: u16 = 0x1301;
+        const HYBRID: u16 = 0x11ec;
+        let authority = Authority::new();
+        let ecdsa = bundle(&authority.issue(&Leaf::default()));
+        let rsa = bundle(&authority.issue(&Leaf { algorithm: Algorithm::Rsa, ..Leaf::default() }));
+        let (both, newest) = (MinimumVersion::Tls12, MinimumVersion::Tls13);
+        for (minimum_version, cipher_suites, groups, bundle, expected) in [
+            (both, vec![], vec![], &ecdsa, vec![]),
+            (both, vec![], vec![], &rsa, vec![]),
+            (both, vec![AES_128_TLS13, ECDSA_AES_128], vec![], &ecdsa, vec![]),
+            (both, vec![AES_128_TLS13, ECDSA_AES_128], vec![], &rsa, vec![Version::Tls12]),
+            (both, vec![AES_128_TLS13], vec![], &rsa, vec![Version::Tls12]),
+            (both, vec![], vec![HYBRID], &ecdsa, vec![Version::Tls12]),
+            (both, vec![ECDSA_AES_128], vec![], &ecdsa, vec![Version::Tls13]),
+            (newest, vec![AES_128_TLS13], vec![HYBRID], &rsa, vec![]),
+        ] {
+            let name = format!("{minimum_version:?} {cipher_suites:?} {groups:?}");
+            let policy = Policy { minimum_version, cipher_suites, groups, ..Policy::default() };
+            assert_eq!(Store::new(&policy).unwrap().useless_versions(bundle), expected, "{name}");
+        }
     }
 
     #[test]

@@ -131,7 +131,12 @@ pub(super) fn file(value: &OsStr, working_directory: &Path) -> Result<PathBuf, S
     if bytes.contains(&0) {
         return Err("has a NUL byte, which no path has".into());
     }
-    if [&b"/"[..], b"/.", b"/.."].iter().any(|end| bytes.ends_with(end)) || bytes == b"." || bytes == b".." {
+    if bytes.ends_with(b"/") {
+        return Err(
+            "ends with a slash, as only the path of a directory does; write the path of a file".into()
+        );
+    }
+    if [&b"/."[..], b"/.."].iter().any(|end| bytes.ends_with(end)) || bytes == b"." || bytes == b".." {
         return Err("is a directory; write the path of a file in it".into());
     }
     let path = working_directory.join(value);

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use crate::certs::{Facts, Fault, Rfc3339};
+use crate::certs::{Fault, Inspected, Rfc3339, Usage, Version};
 use crate::watch::{Cause, Reason};
 
 /// All that was found.
@@ -30,6 +30,9 @@ pub struct Examination {
     /// Every fault of the contents that could be told.
     #[serde(skip)]
     pub faults: Vec<Fault>,
+    /// Versions of TLS that are allowed and of which no client could be served.
+    #[serde(skip)]
+    pub useless_versions: Vec<Version>,
     /// Whether a certificate whose time is over would be served.
     pub expired_allowed: bool,
     /// Whether changes would be noticed as they happen.
@@ -91,8 +94,8 @@ pub struct ExaminedFile {
     pub steps: Vec<Step>,
     /// What came of reading it.
     pub content: Content,
-    /// Whether a new file under its name would be seen; `None` when there is no file and nothing is known to keep one
-    /// away.
+    /// Whether a new file under its name would be seen; `None` when nothing is known to keep one away, but there is no
+    /// file yet or not all mounts on the way are known.
     pub replacement: Option<Replacement>,
 }
 
@@ -149,8 +152,8 @@ pub struct Inode {
     pub owner: Owner,
     /// Its rights.
     pub mode: Mode,
-    /// How many names it has.
-    pub names: u64,
+    /// How many names it has in its file system.
+    pub hard_links: u64,
     /// Its length, if it is a file.
     pub size_bytes: u64,
     /// Whether it is itself mounted, rather than named by a directory of its file system.
@@ -256,12 +259,15 @@ pub struct Certificate {
     pub not_after: Moment,
     /// SHA-256 of its DER in lower-case hex.
     pub sha256: String,
+    /// What it may be used for and how it is signed.
+    #[serde(skip)]
+    pub usage: Usage,
 }
 
 impl Certificate {
     /// The certificate at a place of the file.
     #[must_use]
-    pub fn new(position: usize, facts: Facts) -> Self {
+    pub fn new(position: usize, Inspected { facts, usage }: Inspected) -> Self {
         Self {
             position,
             names: facts.names.iter().map(ToString::to_string).collect(),
@@ -271,6 +277,7 @@ impl Certificate {
             not_before: Moment(facts.not_before),
             not_after: Moment(facts.not_after),
             sha256: facts.leaf_sha256,
+            usage,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::accounts::Accounts;
 use super::examination::{Content, Events, Examination, ExaminedFile, Moment, Purpose, Viewer};
@@ -38,18 +38,10 @@ pub(super) fn examine(doctor: &Doctor) -> Examination {
     let in_use = kernel::in_use(identity.uid);
     let names = Names { accounts, mounts };
     let paths = [&doctor.cert, &doctor.key].map(|path| path.as_os_str().as_bytes().to_vec());
-    let watched = Watched::new(paths.to_vec(), now);
-    let mut files = Vec::new();
-    let mut contents = Vec::new();
-    for ((path, purpose), node) in
-        paths.iter().zip([Purpose::Certificate, Purpose::Key]).zip(&watched.pass.targets)
-    {
-        let (bytes, content) = read(node);
-        let steps = trail::follow(path, &names);
-        let replacement = replacement::of(&steps);
-        files.push(ExaminedFile { purpose, path: printable(path), steps, content, replacement });
-        contents.push(bytes);
-    }
+    // One queue for all looks: the kernel takes its time to close one.
+    let mut filesystem = RealFilesystem::new();
+    let look = || Look::new(&mut filesystem, &paths, &names, now);
+    let Look { watched, files, contents, .. } = at_rest(look, |look| look.rest, pause);
     let bytes = |place: usize| {
         contents.get(place).and_then(|contents: &Option<Contents>| Some(&**contents.as_ref()?.bytes))
     };
@@ -64,6 +56,7 @@ pub(super) fn examine(doctor: &Doctor) -> Examination {
         certificates: material.certificates,
         pair: material.pair,
         faults: material.faults,
+        useless_versions: material.useless_versions,
         expired_allowed: doctor.expired == ExpiredCertificate::Serve,
         events: Events {
             watches: watched.watches,
@@ -82,7 +75,77 @@ fn clocks() -> (Instant, SystemTime) {
     (Instant::now(), SystemTime::now())
 }
 
-/// What the serving path's watcher finds in its first look. Its watches end with it.
+/// How many looks are taken at most until one finds things at rest, and the time between two of them.
+const LOOKS_MAX: usize = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
+#[expect(clippy::disallowed_methods, reason = "nothing else is to be done while a writer finishes")]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+/// Looks again while what is found may be what a writer is just leaving behind. The last of the best looks, for what
+/// stays wrong is wrong.
+fn at_rest<L>(mut look: impl FnMut() -> L, rest: impl Fn(&L) -> Rest, mut pause: impl FnMut()) -> L {
+    let mut best = look();
+    for _ in 1..LOOKS_MAX {
+        if rest(&best) == Rest::Still {
+            break;
+        }
+        pause();
+        let next = look();
+        if rest(&next) >= rest(&best) {
+            best = next;
+        }
+    }
+    best
+}
+
+/// What speaks for it that nothing changed during a look, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rest {
+    /// A path led nowhere, or a file changed while it was read.
+    Doubtful,
+    /// Both files were read, but the steps shown do not lead to them.
+    Moving,
+    /// Both files were read, and the steps lead to them.
+    Still,
+}
+
+/// One look at both files, with all that is told of it.
+#[derive(Debug)]
+struct Look {
+    watched: Watched,
+    files: Vec<ExaminedFile>,
+    contents: Vec<Option<Contents>>,
+    rest: Rest,
+}
+
+impl Look {
+    fn new(filesystem: &mut RealFilesystem, paths: &[Vec<u8>; 2], names: &Names, now: Instant) -> Self {
+        let watched = Watched::new(filesystem, paths.to_vec(), now);
+        let (mut files, mut contents, mut rest) = (Vec::new(), Vec::new(), Rest::Still);
+        for ((path, purpose), node) in
+            paths.iter().zip([Purpose::Certificate, Purpose::Key]).zip(&watched.pass.targets)
+        {
+            let (bytes, content) = read(node);
+            let trail = trail::follow(path, names);
+            rest = rest.min(match (&content, node) {
+                (Content::Unresolved { .. } | Content::Moving, _) | (_, Err(_)) => Rest::Doubtful,
+                (_, Ok(node)) if trail.leads_to(node) => Rest::Still,
+                (_, Ok(_)) => Rest::Moving,
+            });
+            let steps = trail.steps;
+            let replacement = replacement::of(&steps);
+            files.push(ExaminedFile { purpose, path: printable(path), steps, content, replacement });
+            contents.push(bytes);
+        }
+        Self { watched, files, contents, rest }
+    }
+}
+
+/// What the serving path's watcher finds in its first look.
+#[derive(Debug)]
 struct Watched {
     pass: Pass<Node>,
     watches: usize,
@@ -90,10 +153,9 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(paths: Vec<Vec<u8>>, now: Instant) -> Self {
-        let mut filesystem = RealFilesystem::new();
+    fn new(filesystem: &mut RealFilesystem, paths: Vec<Vec<u8>>, now: Instant) -> Self {
         let mut watcher = Watcher::new(paths, Timing::new(None, 0), now);
-        let pass = watcher.pass(&mut filesystem, now);
+        let pass = watcher.pass(filesystem, now);
         Self { pass, watches: watcher.watch_count(), obstacles: watcher.reasons().cloned().collect() }
     }
 }
@@ -114,5 +176,36 @@ fn read(node: &Result<Node, Unresolved>) -> (Option<Contents>, Content) {
             (None, Content::Forbidden)
         }
         Err(error) => (None, Content::Failed { problem: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_in_the_middle_of_a_change_is_not_the_last() {
+        use Rest::{Doubtful, Moving, Still};
+        for (found, taken, kept) in [
+            (vec![Still], 1, Still),
+            (vec![Doubtful, Still], 2, Still),
+            (vec![Moving, Doubtful, Still], 3, Still),
+            (vec![Moving, Doubtful], LOOKS_MAX, Moving),
+            (vec![Doubtful], LOOKS_MAX, Doubtful),
+        ] {
+            let (mut looks, mut pauses) = (0, 0);
+            let look = || {
+                looks += 1;
+                (found.get(looks - 1).copied().unwrap_or(Doubtful), looks)
+            };
+            let (rest, _) = at_rest(look, |(rest, _)| *rest, || pauses += 1);
+            assert_eq!((rest, looks, pauses), (kept, taken, taken - 1), "{found:?}");
+        }
+        let mut looks = 0;
+        let look = || {
+            looks += 1;
+            looks
+        };
+        assert_eq!(at_rest(look, |_| Doubtful, || {}), LOOKS_MAX, "of looks alike the last is kept");
     }
 }

@@ -6,7 +6,7 @@
 use std::time::SystemTime;
 
 use super::examination::{Certificate, Pair};
-use crate::certs::{self, Bundle, Fault, Policy, Refusal, Store};
+use crate::certs::{self, Bundle, Fault, Policy, Refusal, Store, Version};
 
 /// What the files hold.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Material {
     pub(super) certificates: Vec<Certificate>,
     pub(super) pair: Pair,
     pub(super) faults: Vec<Fault>,
+    /// Versions of TLS that are allowed and of which no client could be served.
+    pub(super) useless_versions: Vec<Version>,
 }
 
 impl Material {
@@ -27,15 +29,15 @@ impl Material {
         let mut faults = Vec::new();
         let chain = certificate_file.map(certs::inspect_chain);
         let key = key_file.map(certs::inspect_key);
-        let mut pair = Pair::Unknown;
+        let (mut pair, mut useless_versions) = (Pair::Unknown, Vec::new());
         if let (Some(Ok(_)), Some(Ok(())), Some(certificate_file), Some(key_file)) =
             (&chain, &key, certificate_file, key_file)
         {
-            pair = match Bundle::parse(certificate_file, key_file) {
+            (pair, useless_versions) = match Bundle::parse(certificate_file, key_file) {
                 Ok(bundle) => suit(bundle, policy, wall),
                 Err(fault) => {
                     faults.push(fault);
-                    Pair::Faulty
+                    (Pair::Faulty, Vec::new())
                 }
             };
         }
@@ -47,18 +49,21 @@ impl Material {
         let certificates = certificates
             .into_iter()
             .zip(1..)
-            .map(|(facts, position)| Certificate::new(position, facts))
+            .map(|(inspected, position)| Certificate::new(position, inspected))
             .collect();
-        Self { certificates, pair, faults }
+        Self { certificates, pair, faults, useless_versions }
     }
 }
 
 /// A good pair under the terms of the listener. Dates are told apart from this, certificate by certificate.
-fn suit(bundle: Bundle, policy: &Policy, wall: SystemTime) -> Pair {
-    match Store::new(policy).map(|store| store.stage(bundle, wall)) {
-        Ok(Err(Refusal::NoSuiteForKey)) => Pair::NoSuiteForKey,
-        Ok(Ok(_)) | Err(_) => Pair::Good,
-        Ok(Err(Refusal::Expired { .. } | Refusal::NotYetValid { .. } | Refusal::NoRandomness)) => Pair::Good,
+fn suit(bundle: Bundle, policy: &Policy, wall: SystemTime) -> (Pair, Vec<Version>) {
+    let Ok(store) = Store::new(policy) else { return (Pair::Good, Vec::new()) };
+    let useless_versions = store.useless_versions(&bundle);
+    match store.stage(bundle, wall) {
+        Err(Refusal::NoSuiteForKey) => (Pair::NoSuiteForKey, Vec::new()),
+        Ok(_) | Err(Refusal::Expired { .. } | Refusal::NotYetValid { .. } | Refusal::NoRandomness) => {
+            (Pair::Good, useless_versions)
+        }
     }
 }
 

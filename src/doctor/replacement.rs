@@ -22,7 +22,7 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
         return Some(Replacement::OpenFile);
     }
     let root = file.mount.as_ref().map_or("", |mount| &*mount.root);
-    if file.names == 0 || file.is_mount_root && root.ends_with(DELETED) {
+    if file.is_mount_root && (file.hard_links == 0 || root.ends_with(DELETED)) {
         return Some(Replacement::SingleFileMountOfDeleted);
     }
     if file.is_mount_root {
@@ -31,7 +31,9 @@ pub(super) fn of(steps: &[Step]) -> Option<Replacement> {
     if roots.any(|root| root.split('/').any(is_generation)) {
         return Some(Replacement::MountOfOneGeneration);
     }
-    Some(Replacement::Seen)
+    // Where the mounts are not known, there may be one that keeps a new file away.
+    let is_known = |step: &Step| step.inode.as_ref().is_some_and(|inode| inode.mount.is_some());
+    steps.iter().all(is_known).then_some(Replacement::Seen)
 }
 
 /// Whether a directory's name is one that the kubelet gives to a generation: `..2026_11_30_13_42_00.123456`.
@@ -47,11 +49,11 @@ mod tests {
     use super::super::examination::{Inode, Mode, MountPoint, Owner};
     use super::*;
 
-    fn step(kind: Kind, names: u64, is_mount_root: bool, root: &str) -> Step {
+    fn step(kind: Kind, hard_links: u64, is_mount_root: bool, root: &str) -> Step {
         let mount = MountPoint { point: "/m".into(), root: root.into(), filesystem: "tmpfs".into() };
         let owner = Owner { uid: 0, user: None, gid: 0, group: None };
         let (mode, size_bytes) = (Mode(0o755), 1);
-        let inode = Inode { owner, mode, names, size_bytes, is_mount_root, mount: Some(mount) };
+        let inode = Inode { owner, mode, hard_links, size_bytes, is_mount_root, mount: Some(mount) };
         Step { path: "/m".into(), kind, link_text: None, followed_by: None, inode: Some(inode) }
     }
 
@@ -61,6 +63,11 @@ mod tests {
 
     fn magic_link() -> Step {
         Step { followed_by: Some(Follower::Kernel), ..step(Kind::Link, 1, false, "/") }
+    }
+
+    fn somewhere(mut step: Step) -> Step {
+        step.inode.iter_mut().for_each(|inode| inode.mount = None);
+        step
     }
 
     #[test]
@@ -77,10 +84,15 @@ mod tests {
             (vec![step(Directory, 2, true, "/")], None),
             (vec![step(Fifo, 1, false, "/")], None),
             (vec![step(Directory, 2, true, "/"), step(File, 1, false, "/")], Some(Replacement::Seen)),
+            (vec![somewhere(step(Directory, 2, true, "/")), step(File, 1, false, "/")], None),
+            (vec![step(Directory, 2, true, "/"), somewhere(step(File, 1, false, "/"))], None),
+            (vec![somewhere(step(File, 1, true, "/"))], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, "/a/f")], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, generation)], Some(Replacement::SingleFileMount)),
             (vec![step(File, 1, true, "/f//deleted")], Some(Replacement::SingleFileMountOfDeleted)),
             (vec![step(File, 0, true, "/f")], Some(Replacement::SingleFileMountOfDeleted)),
+            // Replaced between the look at its name and the look at it.
+            (vec![step(File, 0, false, "/")], Some(Replacement::Seen)),
             (vec![step(Directory, 2, true, "/"), nothing()], None),
             (
                 vec![step(Directory, 0, true, "/d//deleted"), nothing()],

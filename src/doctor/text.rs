@@ -121,6 +121,10 @@ fn write_file(file: &ExaminedFile, widths: &Widths, style: Style, out: &mut dyn 
     };
     writeln!(out, "  {}", Painted(style, paint, &read))?;
     match file.replacement {
+        None if file.steps.last().is_some_and(|step| step.kind == Kind::File) => {
+            let unknown = "whether a new file in its place would be seen is not known, as the mounts are not";
+            writeln!(out, "  {}", Painted(style, Paint::Hint, unknown))
+        }
         None => Ok(()),
         Some(Replacement::Seen) => {
             writeln!(out, "  {}", Painted(style, Paint::Good, "a new file in its place would be seen"))
@@ -215,11 +219,16 @@ fn write_events(events: &Events, style: Style, out: &mut dyn Write) -> io::Resul
     let limit = |limit: Option<u64>| limit.map_or("an unknown number".to_owned(), |limit| limit.to_string());
     writeln!(
         out,
-        "  instances  {} seen in use, {} allowed",
+        "  instances  {} seen in use besides those of this look, {} allowed",
         used.instances,
         limit(limits.max_user_instances)
     )?;
-    writeln!(out, "  watches    {} seen in use, {} allowed", used.watches, limit(limits.max_user_watches))?;
+    writeln!(
+        out,
+        "  watches    {} seen in use besides those of this look, {} allowed",
+        used.watches,
+        limit(limits.max_user_watches)
+    )?;
     writeln!(out, "  queue      {} events at most", limit(limits.max_queued_events))?;
     if used.processes_hidden > 0 {
         writeln!(
@@ -271,7 +280,7 @@ mod tests {
         let inode = super::super::examination::Inode {
             owner: owner.clone(),
             mode: Mode(0o1777),
-            names: 1,
+            hard_links: 1,
             size_bytes: 0,
             is_mount_root: false,
             mount: None,
@@ -299,6 +308,7 @@ mod tests {
             certificates: Vec::new(),
             pair: Pair::Unknown,
             faults: Vec::new(),
+            useless_versions: Vec::new(),
             expired_allowed: false,
             events: Events {
                 watches: 3,
@@ -321,8 +331,8 @@ mod tests {
         for line in [
             "Examined on 1970-01-01T00:00:00Z by uid 7, gid 8 (tls), groups 9",
             "  link       7:8(tls)  1777  unknown  /a -> b",
-            "  instances  1 seen in use, 1 allowed",
-            "  watches    2 seen in use, an unknown number allowed",
+            "  instances  1 seen in use besides those of this look, 1 allowed",
+            "  watches    2 seen in use besides those of this look, an unknown number allowed",
             "1 error and 1 hint",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

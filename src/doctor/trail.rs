@@ -29,20 +29,31 @@ pub(super) struct Names {
 }
 
 /// The look-ups behind an absolute path, as far as they lead.
-pub(super) fn follow(path: &[u8], names: &Names) -> Vec<Step> {
-    let mut trail = Trail { names, steps: Vec::new() };
+pub(super) fn follow<'a>(path: &[u8], names: &'a Names) -> Trail<'a> {
+    let mut trail = Trail { names, steps: Vec::new(), end: None };
     // What keeps the root from being looked at is the last step; the serving path tells of it too.
     let _ = trail.walk(path);
-    trail.steps
+    trail
 }
 
+/// The steps of a path.
 #[derive(Debug)]
-struct Trail<'a> {
+pub(super) struct Trail<'a> {
     names: &'a Names,
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
+    /// What the last step found.
+    end: Option<files::Facts>,
 }
 
 impl Trail<'_> {
+    /// Whether it ends at this very file, which has not gone meanwhile.
+    pub(super) fn leads_to(&self, node: impl AsFd) -> bool {
+        let same = |(one, other): (files::Facts, files::Facts)| {
+            (one.device, one.inode, one.born) == (other.device, other.inode, other.born)
+        };
+        self.end.zip(files::facts(node.as_fd()).ok()).is_some_and(same)
+    }
+
     fn walk(&mut self, path: &[u8]) -> io::Result<()> {
         let root = files::root()?;
         self.note(b"/", &root)?;
@@ -96,6 +107,7 @@ impl Trail<'_> {
     fn found(&mut self, path: &[u8], outcome: io::Result<OwnedFd>) -> io::Result<OwnedFd> {
         if outcome.is_err() {
             self.steps.push(nothing(path));
+            self.end = None;
         }
         outcome
     }
@@ -104,6 +116,7 @@ impl Trail<'_> {
     fn note(&mut self, path: &[u8], node: &OwnedFd) -> io::Result<(Kind, Vec<u8>)> {
         let metadata = File::from(node.try_clone()?).metadata()?;
         let facts = files::facts(node.as_fd())?;
+        self.end = Some(facts);
         let kind = kind(metadata.file_type());
         let text = if kind == Kind::Link { files::link_text(node.as_fd())? } else { Vec::new() };
         let mount = facts.mount.and_then(|id| self.names.mounts.iter().find(|mount| mount.id == id));
@@ -115,7 +128,7 @@ impl Trail<'_> {
             inode: Some(Inode {
                 owner: self.names.accounts.owner(metadata.uid(), metadata.gid()),
                 mode: Mode(metadata.mode() & 0o7777),
-                names: metadata.nlink(),
+                hard_links: metadata.nlink(),
                 size_bytes: metadata.size(),
                 is_mount_root: facts.is_mount_root || mount.is_some_and(|mount| mount.point == path),
                 mount: mount.map(mount_point),

@@ -129,6 +129,8 @@ fn without_proc_it_says_so_and_does_not_fall_over() {
     let lines = "mount -t tmpfs none /proc";
     let Some(answer) = assert_inside(Changes::Mounts, lines, 1, &["error no_proc"]) else { return };
     assert!(answer.text.contains("unknown"), "{}", answer.text);
+    assert!(!answer.text.contains("  a new file in its place would be seen"), "{}", answer.text);
+    assert!(answer.json["files"][1]["replacement"].is_null());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, acceptance};
 use crate::certs::{Fault, File, Problem, Rfc3339};
 use crate::doctor::examination::{Certificate, Examination, Pair, Purpose};
 
@@ -31,7 +31,8 @@ pub(super) fn findings(examination: &Examination) -> Vec<Finding> {
     // Which certificate is the leaf is not known while they are out of order.
     if examination.faults.iter().all(|fault| fault.file != File::Certificate) {
         let leaf = [alone(&examination.certificates), nameless(&examination.certificates)];
-        found.extend(leaf.into_iter().flatten().map(|finding| finding.at(&certificate)));
+        let refused = acceptance::findings(&examination.certificates, &examination.useless_versions);
+        found.extend(leaf.into_iter().flatten().chain(refused).map(|finding| finding.at(&certificate)));
     }
     found
 }
@@ -166,6 +167,7 @@ pub(in crate::doctor) fn span(from: SystemTime, to: SystemTime) -> String {
 mod tests {
     use super::super::super::examination::Moment;
     use super::*;
+    use crate::certs::{Authority, Hash, Issuance, Key, Purpose as For, Usage};
 
     const HOUR: u64 = 3_600;
     const DAY: u64 = 24 * HOUR;
@@ -184,6 +186,15 @@ mod tests {
             not_before: Moment(at(life.0)),
             not_after: Moment(at(life.1)),
             sha256: String::new(),
+            usage: Usage {
+                authority: Authority::No,
+                signs_certificates: true,
+                signs_handshakes: true,
+                purpose: For::Servers,
+                key: Key::Signing,
+                hash: Hash::Other,
+                issuance: Issuance::Unknown,
+            },
         }
     }
 

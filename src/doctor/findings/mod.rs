@@ -5,6 +5,7 @@
 //! alone leave the verdict good, because what they tell of is often meant to be so. The tests beside each file and
 //! `tests/doctor.rs` show them.
 
+mod acceptance;
 mod contents;
 mod events;
 mod paths;
