@@ -117,6 +117,11 @@ pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("tlsidecar-e2e-").tempdir().unwrap()
 }
 
+/// A folder where a secret volume would be: in memory, if there is such a place.
+pub(crate) fn memory_folder() -> TempDir {
+    memory().map_or_else(folder, |place| place.folder())
+}
+
 /// A pair of plain files in a folder of its own.
 #[derive(Debug)]
 pub(crate) struct PlainPair {

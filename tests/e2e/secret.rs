@@ -4,7 +4,7 @@
 use tempfile::TempDir;
 use tlsidecar::demo::volume::{Order, Swap, Volume};
 
-use crate::material::{Generations, folder, payload, serial};
+use crate::material::{Generations, memory_folder, payload, serial};
 use crate::patience::{SOON, until};
 use crate::sidecar::{Serve, Sidecar};
 use crate::upstream::{Script, Upstream};
@@ -22,7 +22,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(order: Order, more: impl FnOnce(Serve) -> Serve) -> Self {
-        Self::within(folder(), order, more)
+        Self::within(memory_folder(), order, more)
     }
 
     /// The same with the volume somewhere in a folder of the caller's choice.

@@ -9,7 +9,7 @@ use tlsidecar::demo::volume::{Order, Volume};
 use crate::client::canonical_serial;
 use crate::dice::{Dice, dice};
 use crate::figures::{Durations, Report};
-use crate::material::{Generations, folder, payload, scaled, serial};
+use crate::material::{Generations, memory_folder, payload, scaled, serial};
 use crate::patience::{SOON, now, pause, until};
 use crate::probe::Pump;
 use crate::secret::Scene;
@@ -49,7 +49,7 @@ fn tell_pumped(report: &Report, pump: Option<Pump>) {
 /// The server in this process, which knows to the microsecond when it published.
 fn publications(run: &'static str, load: Load, goal: Duration) {
     let (mut report, mut dice) = (Report::of(run), dice(run));
-    let (folder, generations) = (folder(), Generations::new());
+    let (folder, generations) = (memory_folder(), Generations::new());
     let mut volume = Volume::create(folder.path().join("secret"), Order::LinksLast).unwrap();
     volume.write(&payload(&generations.leaf(1))).unwrap();
     let upstream = Upstream::tcp(Script::Echo);
