@@ -142,9 +142,10 @@ fn each_place_is_taken_again(workers: &str) {
     assert_eq!(scene.metric("tlsidecar_connections_open"), 6.0);
     assert!(scene.sum("tlsidecar_accepting_paused_workers") >= 1.0);
     was_told(&scene, "connections");
-    for _ in places..clients {
-        open.remove(0);
-        open.push(crowd.next());
+    // One at a time, then some at once.
+    for freed in [1, 1, 1, 6, 2, 4, 3] {
+        drop(open.drain(..freed));
+        open.extend((0..freed).map(|_| crowd.next()));
     }
     scene.expect_metric("tlsidecar_connections_open", 6.0);
     scene.rests();
