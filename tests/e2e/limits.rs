@@ -214,7 +214,7 @@ fn connections_of_an_age_end_properly_and_not_all_at_once() {
         (ends.iter().map(|(_, at)| at).min().unwrap(), ends.iter().map(|(_, at)| at).max().unwrap());
     assert!(*first >= Duration::from_millis(3600), "one ended after {first:?}");
     assert!(*last - *first > Duration::from_millis(150), "all ended within {:?}", *last - *first);
-    assert_eq!(scene.metric("tlsidecar_connections_closed_total{reason=\"maximum_age\"}"), 30.0);
+    scene.expect_metric("tlsidecar_connections_closed_total{reason=\"maximum_age\"}", 30.0);
 }
 
 #[test]
