@@ -36,17 +36,17 @@ impl Quota {
 
     /// Takes one for `worker`, if there is room for it.
     pub(crate) fn take(&self, worker: usize) -> bool {
-        let taken =
-            self.taken.fetch_update(SeqCst, SeqCst, |taken| (taken < self.most).then_some(taken + 1)).is_ok();
-        if !taken {
-            return false;
-        }
+        // Looked at first: one that is taken and given back at once might be missed by the one it is meant for, which
+        // then goes to sleep.
         if self.gives_way(worker) {
-            self.taken.fetch_sub(1, SeqCst);
             return false;
         }
-        self.seat(worker, |seat| seat.taken.fetch_add(1, SeqCst));
-        true
+        let next = |taken| (taken < self.most).then_some(taken + 1);
+        let taken = self.taken.fetch_update(SeqCst, SeqCst, next).is_ok();
+        if taken {
+            self.seat(worker, |seat| seat.taken.fetch_add(1, SeqCst));
+        }
+        taken
     }
 
     /// Gives one of `worker` back.

@@ -84,3 +84,65 @@ impl Seat {
         quota.waiting().filter(|worker| *worker != self.number).for_each(|worker| self.shared.wake(worker));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use std::time::Duration;
+
+    use mio::{Events, Poll, Token, Waker};
+
+    use super::*;
+    use crate::server::shared;
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    /// Two workers, and what tells whether the loop of each would turn.
+    fn seats(places: usize) -> ([Seat; 2], [Poll; 2]) {
+        let polls = [Poll::new().unwrap(), Poll::new().unwrap()];
+        let wakers = polls.iter().map(|poll| Waker::new(poll.registry(), Token(0)).unwrap()).collect();
+        let shared = Arc::new(shared::for_tests(places, wakers));
+        ([0, 1].map(|number| Seat { shared: Arc::clone(&shared), number }), polls)
+    }
+
+    fn is_woken(poll: &mut Poll) -> bool {
+        let mut events = Events::with_capacity(1);
+        poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+        !events.is_empty()
+    }
+
+    #[test]
+    fn room_wakes_whoever_waits_for_it_and_then_whoever_gave_way() {
+        let ([first, second], [mut of_first, mut of_second]) = seats(2);
+        assert!(first.take().is_ok() && first.take().is_ok());
+        assert_eq!(second.take(), Err(Limit::Connections));
+        second.wait_for(Some(Limit::Connections));
+        assert!(!is_woken(&mut of_second));
+        first.left(CLIENT, false);
+        assert!(is_woken(&mut of_second), "it sleeps although there is room");
+        assert_eq!(first.take(), Err(Limit::Connections), "the other's turn");
+        first.wait_for(Some(Limit::Connections));
+        assert!(!is_woken(&mut of_first));
+        second.wait_for(None);
+        assert!(is_woken(&mut of_first), "it gives way to nobody");
+        assert!(first.take().is_ok());
+    }
+
+    #[test]
+    fn a_handshake_that_ends_makes_room_for_another_and_not_for_a_connection() {
+        let ([first, second], [_, mut of_second]) = seats(1);
+        assert!(first.take().is_ok());
+        first.greeted();
+        second.wait_for(Some(Limit::Handshakes));
+        assert_eq!(second.take(), Err(Limit::Connections));
+        first.left(CLIENT, true);
+        assert!(second.take().is_ok());
+        second.cancel(false);
+        first.wait_for(Some(Limit::Connections));
+        assert!(first.take().is_ok() && second.take().is_err());
+        second.wait_for(Some(Limit::Connections));
+        assert!(!is_woken(&mut of_second));
+        first.cancel(false);
+        assert!(is_woken(&mut of_second));
+    }
+}

@@ -176,33 +176,41 @@ impl FirstHandshake {
     }
 }
 
+/// What workers with these wakers would share, with room for so many connections.
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+pub(super) fn for_tests(connections: usize, wakers: Vec<Waker>) -> Shared {
+    use super::limit::Limit;
+    use super::settings::Limits;
+    use crate::certs::{ExpiredAtStart, MinimumVersion, Policy, Store};
+
+    let policy = Policy {
+        minimum_version: MinimumVersion::Tls12,
+        cipher_suites: Vec::new(),
+        groups: vec![0x001d],
+        alpn: Vec::new(),
+        expired_at_start: ExpiredAtStart::Refuse,
+    };
+    let limits = Limits {
+        connections,
+        connections_limit: Limit::Connections,
+        handshakes: connections,
+        client_connections: None,
+        accept_rate: None,
+    };
+    let now = super::clock::now();
+    let gate = Gate::new(limits, wakers.len(), now);
+    let store = Store::new(&policy).unwrap();
+    Shared::new(store.reader(), Arc::new(Metrics::new("test")), gate, wakers, now)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
-    use super::super::limit::Limit;
-    use super::super::settings::Limits;
     use super::*;
-    use crate::certs::{ExpiredAtStart, MinimumVersion, Policy, Store};
 
     fn shared() -> Shared {
-        let policy = Policy {
-            minimum_version: MinimumVersion::Tls12,
-            cipher_suites: Vec::new(),
-            groups: vec![0x001d],
-            alpn: Vec::new(),
-            expired_at_start: ExpiredAtStart::Refuse,
-        };
-        let limits = Limits {
-            connections: 1,
-            connections_limit: Limit::Connections,
-            handshakes: 1,
-            client_connections: None,
-            accept_rate: None,
-        };
-        let now = super::super::clock::now();
-        let gate = Gate::new(limits, 1, now);
-        let store = Store::new(&policy).unwrap();
-        Shared::new(store.reader(), Arc::new(Metrics::new("test")), gate, Vec::new(), now)
+        for_tests(1, Vec::new())
     }
 
     #[test]
