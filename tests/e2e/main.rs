@@ -34,6 +34,7 @@ mod layouts;
 mod lifecycle;
 mod mutations;
 mod noise;
+mod overdue;
 mod refusal;
 mod rotation;
 mod starts;
