@@ -38,7 +38,7 @@ impl Bundle {
         };
         let signing_key = read_key(key_file)?;
         check_key(&*signing_key, leaf)?;
-        let facts = Arc::new(Facts::new(leaf, certificates.len()));
+        let facts = Arc::new(Facts::new(leaf, &certificates));
         Ok(Self { key: Arc::new(CertifiedKey::new(chain, signing_key)), facts })
     }
 
@@ -73,7 +73,7 @@ pub fn inspect_chain(certificate_file: &[u8]) -> Result<Vec<Inspected>, Fault> {
     let certificates = parse_chain(&chain)?;
     let next = certificates.iter().skip(1).map(Some).chain([None]);
     let inspect = |(certificate, next)| Inspected {
-        facts: Facts::new(certificate, certificates.len()),
+        facts: Facts::new(certificate, &certificates),
         usage: Usage::new(certificate, next),
     };
     Ok(certificates.iter().zip(next).map(inspect).collect())

@@ -31,6 +31,8 @@ pub struct Facts {
     pub not_before: SystemTime,
     /// Last moment of validity.
     pub not_after: SystemTime,
+    /// The earliest last moment in the whole chain. A root at its end does not count: clients take their own copy of it.
+    pub chain_not_after: SystemTime,
     /// SHA-256 of the leaf's DER in lower-case hex.
     pub leaf_sha256: String,
     /// Number of certificates in the chain.
@@ -69,7 +71,8 @@ pub enum Validity {
 }
 
 impl Facts {
-    pub(super) fn new(leaf: &X509Certificate<'_>, certificates: usize) -> Self {
+    /// Of one certificate and the chain that it stands in.
+    pub(super) fn new(leaf: &X509Certificate<'_>, chain: &[X509Certificate<'_>]) -> Self {
         let sha256 = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.as_raw());
         Self {
             serial: serial(leaf.raw_serial()),
@@ -78,8 +81,9 @@ impl Facts {
             names: names(leaf),
             not_before: moment(leaf.validity().not_before),
             not_after: moment(leaf.validity().not_after),
+            chain_not_after: chain_not_after(chain).unwrap_or(moment(leaf.validity().not_after)),
             leaf_sha256: hex(sha256.as_ref()),
-            certificates,
+            certificates: chain.len(),
         }
     }
 
@@ -93,6 +97,14 @@ impl Facts {
             Validity::Valid
         }
     }
+}
+
+fn chain_not_after(chain: &[X509Certificate<'_>]) -> Option<SystemTime> {
+    let is_root = |place: usize, certificate: &X509Certificate<'_>| {
+        place > 0 && certificate.subject().as_raw() == certificate.issuer().as_raw()
+    };
+    let counted = chain.iter().enumerate().filter(|(place, certificate)| !is_root(*place, certificate));
+    counted.map(|(_, certificate)| moment(certificate.validity().not_after)).min()
 }
 
 fn serial(raw: &[u8]) -> String {
@@ -192,7 +204,7 @@ fn unix_seconds(moment: SystemTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Leaf, Pair, bundle, day};
+    use super::super::testing::{Authority, Leaf, Pair, bundle, day};
     use super::*;
 
     fn facts(leaf: &Leaf) -> Facts {
@@ -230,6 +242,19 @@ mod tests {
         assert_eq!(facts.validity(day(100)), Validity::Valid);
         assert_eq!(facts.validity(day(200)), Validity::Valid);
         assert_eq!(facts.validity(day(200) + moment), Validity::Expired);
+    }
+
+    #[test]
+    fn the_first_end_in_a_chain_is_told_and_that_of_a_root_does_not_count() {
+        let ends = |leaf: u64, intermediate: u64, root: u64| {
+            let pair = Authority::until(intermediate, root)
+                .issue(&Leaf { valid: (20_000, leaf), ..Leaf::default() });
+            let facts = bundle(&pair).facts().clone();
+            (facts.not_after, facts.chain_not_after)
+        };
+        assert_eq!(ends(20_010, 20_020, 20_030), (day(20_010), day(20_010)));
+        assert_eq!(ends(20_020, 20_010, 20_030), (day(20_020), day(20_010)));
+        assert_eq!(ends(20_020, 20_030, 20_010), (day(20_020), day(20_020)));
     }
 
     #[test]

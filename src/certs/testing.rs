@@ -81,10 +81,16 @@ pub(super) struct Authority {
 
 impl Authority {
     pub(super) fn new() -> Self {
-        let (root, root_key) = (authority_params("root"), KeyPair::generate().unwrap());
+        Self::until(30_000, 30_000)
+    }
+
+    /// One whose certificates end on these days since 1970.
+    pub(super) fn until(intermediate_end: u64, root_end: u64) -> Self {
+        let (root, root_key) = (authority_params("root", root_end), KeyPair::generate().unwrap());
         let root_pem = root.self_signed(&root_key).unwrap().pem();
         let root = Issuer::new(root, root_key);
-        let (intermediate, key) = (authority_params("intermediate"), KeyPair::generate().unwrap());
+        let (intermediate, key) =
+            (authority_params("intermediate", intermediate_end), KeyPair::generate().unwrap());
         let intermediate_pem = intermediate.signed_by(&key, &root).unwrap().pem();
         Self { issuer: Issuer::new(intermediate, key), intermediate: intermediate_pem, root: root_pem }
     }
@@ -99,7 +105,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, "leaf");
         params.subject_alt_names.push(rcgen::SanType::URI("spiffe://example.org/web".try_into().unwrap()));
         params.serial_number = Some(SerialNumber::from_slice(&[0xca, leaf.serial]));
-        let day = |days| date_time_ymd(1970, 1, 1) + Duration::from_secs(days * 86_400);
+        let day = |days: u64| date_time_ymd(1970, 1, 1) + Duration::from_secs(days * 86_400);
         (params.not_before, params.not_after) = (day(leaf.valid.0), day(leaf.valid.1));
         Pair {
             leaf: params.signed_by(&key, &self.issuer).unwrap().pem(),
@@ -110,8 +116,9 @@ impl Authority {
     }
 }
 
-fn authority_params(name: &str) -> CertificateParams {
+fn authority_params(name: &str, end: u64) -> CertificateParams {
     let mut params = CertificateParams::default();
+    params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(end * 86_400);
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params

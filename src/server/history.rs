@@ -96,6 +96,10 @@ impl History {
             None => story::loaded(generation),
             Some(before) => story::changed(before, generation, commit, took),
         }
+        let Facts { not_after, chain_not_after, .. } = &*generation.facts;
+        if chain_not_after < not_after && *chain_not_after < moment.wall {
+            story::chain_expired(generation);
+        }
         let reload = &self.metrics.reload;
         reload.reloads.inc(["published", commit.publication.label()]);
         reload.rotations.inc([commit.trigger.label()]);

@@ -178,7 +178,6 @@ impl FirstHandshake {
 
 /// What workers with these wakers would share, with room for so many connections.
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 pub(super) fn for_tests(connections: usize, wakers: Vec<Waker>) -> Shared {
     use super::limit::Limit;
     use super::settings::Limits;

@@ -26,6 +26,17 @@ pub(crate) fn loaded(generation: &Generation) {
     );
 }
 
+/// An intermediate of what was put in force has ended before the leaf does.
+pub(crate) fn chain_expired(generation: &Generation) {
+    let facts = &generation.facts;
+    tracing::warn!(
+        generation = generation.number,
+        serial = %facts.serial,
+        chain_not_after = %Rfc3339(facts.chain_not_after),
+        "an intermediate certificate has expired: clients will refuse the chain"
+    );
+}
+
 /// A rotation.
 pub(crate) fn changed(before: &Generation, generation: &Generation, commit: &Commit, took: Duration) {
     let facts = &generation.facts;

@@ -49,6 +49,7 @@ mod lifecycle;
 mod limits;
 mod mutations;
 mod noise;
+mod overdue;
 mod partings;
 mod pumps;
 mod refusal;
