@@ -191,7 +191,8 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-fn unix_seconds(moment: SystemTime) -> i64 {
+/// Whole seconds since 1970, rounded down.
+pub fn unix_seconds(moment: SystemTime) -> i64 {
     let whole = |distance: Duration| i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
     match moment.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => whole(after),

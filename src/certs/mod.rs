@@ -18,7 +18,7 @@ mod usage;
 
 pub use admission::Refusal;
 pub use bundle::{Bundle, Inspected, digest, inspect_chain, inspect_key};
-pub use facts::{Facts, Name, Rfc3339, Validity};
+pub use facts::{Facts, Name, Rfc3339, Validity, unix_seconds};
 pub use fault::{Fault, File, Part, Problem};
 pub use pem::{CERTIFICATE_LIMIT, FILE_LIMIT_BYTES};
 pub use policy::{

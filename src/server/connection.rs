@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -121,21 +122,19 @@ impl Connection {
         self.relay.wake(side, readiness);
     }
 
-    /// Performs steps until none is left or about `budget_bytes` have moved, and says how many have.
-    pub(crate) fn run(&mut self, budget_bytes: usize, around: &mut Surroundings<'_>) -> (Progress, usize) {
-        let (mut cost, mut moved) = (0, 0);
+    /// Performs steps until none is left or about `budget_bytes` have moved.
+    pub(crate) fn run(&mut self, budget_bytes: usize, around: &mut Surroundings<'_>) -> Progress {
+        let mut cost_bytes = 0;
         while let Some(step) = self.relay.next() {
-            if cost >= budget_bytes {
-                return (Progress::Unfinished, moved);
+            if cost_bytes >= budget_bytes {
+                return Progress::Unfinished;
             }
             let outcome = self.perform(step, around);
-            let bytes = if let Outcome::Moved(bytes) = outcome { bytes } else { 0 };
-            cost += bytes.max(STEP_COST_BYTES);
-            moved += bytes;
+            let moved_bytes = if let Outcome::Moved(bytes) = outcome { bytes } else { 0 };
+            cost_bytes += moved_bytes.max(STEP_COST_BYTES);
             self.relay.report(step, outcome, around.pool, around.now);
         }
-        let progress = if self.relay.closed().is_some() { Progress::Closed } else { Progress::Parked };
-        (progress, moved)
+        if self.relay.closed().is_some() { Progress::Closed } else { Progress::Parked }
     }
 
     /// When [`Self::expire`] is due.
@@ -286,7 +285,8 @@ fn failed(error: &io::Error) -> Outcome {
     }
 }
 
-fn reset(socket: &impl std::os::fd::AsFd) {
+/// Makes the close that follows a reset.
+pub(crate) fn reset(socket: &impl AsFd) {
     if let Err(error) = socket::reset_on_close(socket) {
         tracing::debug!(%error, "a socket is closed where a reset was due");
     }

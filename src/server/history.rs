@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::complaint::Complaint;
 use super::story;
-use crate::certs::{Facts, Generation};
+use crate::certs::{Facts, Generation, unix_seconds};
 use crate::metrics::{InForce, Metrics};
 use crate::watch::{Announcement, Commit, Publication, Trigger};
 
@@ -140,17 +140,5 @@ fn in_force<'a>(file: &'a str, generation: &'a Generation) -> InForce<'a> {
         not_before: unix_seconds(*not_before),
         not_after: unix_seconds(*not_after),
         generation: generation.number,
-    }
-}
-
-/// Whole seconds since 1970, rounded down.
-pub(crate) fn unix_seconds(moment: SystemTime) -> i64 {
-    let whole = |distance: Duration| i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
-    match moment.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => whole(after),
-        Err(before) => {
-            let started = i64::from(before.duration().subsec_nanos() > 0);
-            whole(before.duration()).saturating_neg().saturating_sub(started)
-        }
     }
 }

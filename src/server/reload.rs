@@ -43,8 +43,8 @@ pub(crate) struct Reload {
     registered: Option<RawFd>,
     /// Whether the queue may hold records; edge-triggered, so it is remembered until a drain reaches the end.
     has_records: bool,
-    /// What the log last said of the watches.
-    told_watches: Option<(Mode, usize)>,
+    /// What the log last said of the way of watching.
+    told_mode: Option<Mode>,
 }
 
 /// All that is known of a set of files.
@@ -92,7 +92,7 @@ impl Reload {
             retry_at: None,
             registered: None,
             has_records: false,
-            told_watches: None,
+            told_mode: None,
         }
     }
 
@@ -200,9 +200,9 @@ impl Reload {
         let decision = self.watcher.on_read(reading, now);
         tracing::debug!(trigger = ?self.watcher.last_trigger(), ?decision, "looked at the files");
         self.retry_at = retry.and_then(|at| later(now, moment.wall, at));
-        let reloaded = match (decision, candidate) {
-            (Decision::Commit, candidate) => self.commit(candidate, moment),
-            (Decision::Keep | Decision::Wait | Decision::Unchanged, _) => Reloaded::Nothing,
+        let reloaded = match decision {
+            Decision::Commit => self.commit(candidate, moment),
+            Decision::Keep | Decision::Wait | Decision::Unchanged => Reloaded::Nothing,
         };
         self.note(complaint, decision, now);
         self.history.looked(self.watcher.last_trigger(), self.compare(reading), moment);
@@ -272,10 +272,10 @@ impl Reload {
 
     /// One line when the way of watching changes.
     fn tell_watches(&mut self) {
-        let now = (self.watcher.mode(), self.watcher.watch_count());
-        if self.told_watches.is_none_or(|(mode, _)| mode != now.0) {
+        let mode = Some(self.watcher.mode());
+        if self.told_mode != mode {
             story::watching(&self.watcher);
-            self.told_watches = Some(now);
+            self.told_mode = mode;
         }
     }
 }

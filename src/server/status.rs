@@ -5,14 +5,14 @@
 use std::time::{Duration, SystemTime};
 
 use super::complaint::Complaint;
-use super::history::{Moment, unix_seconds};
+use super::history::Moment;
 use super::reload::View;
 use super::shared::{self, FirstHandshake, Shared};
 use crate::admin::{
     ByGeneration, Certificate, Connections, Failure, InForce, OnDisk, Phase, Set, Status, Timestamp,
     WatchMode, Watcher,
 };
-use crate::certs::Facts;
+use crate::certs::{Facts, unix_seconds};
 use crate::metrics::Metrics;
 use crate::printable::printable;
 use crate::watch;

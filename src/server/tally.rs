@@ -125,10 +125,11 @@ impl Moved {
 }
 
 impl Bytes {
-    /// Adds what a connection has moved since `before`.
-    pub(crate) fn add(&mut self, before: Moved, after: Moved) {
-        add(&mut self.client, before.client, after.client);
-        add(&mut self.upstream, before.upstream, after.upstream);
+    /// Adds what a connection has moved since `before`, and says how much that is.
+    pub(crate) fn add(&mut self, before: Moved, after: Moved) -> usize {
+        let moved = add(&mut self.client, before.client, after.client)
+            + add(&mut self.upstream, before.upstream, after.upstream);
+        usize::try_from(moved).unwrap_or(usize::MAX)
     }
 
     /// Hands all of it to the counters.
@@ -148,7 +149,10 @@ impl Bytes {
     }
 }
 
-fn add(sum: &mut Traffic, before: Traffic, after: Traffic) {
-    sum.read += after.read.saturating_sub(before.read);
-    sum.written += after.written.saturating_sub(before.written);
+fn add(sum: &mut Traffic, before: Traffic, after: Traffic) -> u64 {
+    let read = after.read.saturating_sub(before.read);
+    let written = after.written.saturating_sub(before.written);
+    sum.read += read;
+    sum.written += written;
+    read + written
 }

@@ -10,7 +10,7 @@ use mio::{Events, Poll};
 
 use super::admission::Admission;
 use super::clock;
-use super::connection::{Connection, Progress, Surroundings};
+use super::connection::{self, Connection, Progress, Surroundings};
 use super::control::Control;
 use super::jitter::Jitter;
 use super::limit::Limit;
@@ -26,7 +26,6 @@ use super::token::Source;
 use crate::config::limits;
 use crate::deadlines::Deadlines;
 use crate::relay::{CloseReason, Pool, Side, Size};
-use crate::sys::socket;
 
 /// One thread's loop and all that it owns.
 #[derive(Debug)]
@@ -198,7 +197,7 @@ impl Worker {
                     if self.admission.admits(peer.ip(), now) {
                         self.admit((client, peer), now);
                     } else {
-                        refuse(&client);
+                        connection::reset(&client);
                     }
                 }
                 Accepted::Nobody => {
@@ -224,12 +223,7 @@ impl Worker {
         let Some(generation) = self.shared.generations.current() else {
             return self.admission.lost(peer.ip());
         };
-        let around = Surroundings {
-            registry: self.poll.registry(),
-            pool: &mut self.pool,
-            upstreams: &self.settings.upstreams,
-            now,
-        };
+        let around = surroundings(&self.poll, &mut self.pool, &self.settings, now);
         let mut relay_limits = self.settings.relay;
         relay_limits.maximum_age = relay_limits.maximum_age.map(|age| self.ages.spread(age));
         let inserted = self
@@ -273,15 +267,10 @@ impl Worker {
     fn run_one(&mut self, index: usize, run_bytes: usize, now: Instant) -> usize {
         let Some(connection) = self.connections.at(index) else { return 0 };
         connection.queued = false;
-        let mut around = Surroundings {
-            registry: self.poll.registry(),
-            pool: &mut self.pool,
-            upstreams: &self.settings.upstreams,
-            now,
-        };
+        let mut around = surroundings(&self.poll, &mut self.pool, &self.settings, now);
         let before = Moved::by(&connection.relay);
-        let (progress, moved) = connection.run(run_bytes, &mut around);
-        self.bytes.add(before, Moved::by(&connection.relay));
+        let progress = connection.run(run_bytes, &mut around);
+        let moved = self.bytes.add(before, Moved::by(&connection.relay));
         let just_greeted = !connection.greeted && !connection.relay.handshaking();
         connection.greeted |= just_greeted;
         connection.load = Load::of_run(moved);
@@ -374,12 +363,7 @@ impl Worker {
         self.listener.close();
         for index in self.connections.indices() {
             let Some(connection) = self.connections.at(index) else { continue };
-            let mut around = Surroundings {
-                registry: self.poll.registry(),
-                pool: &mut self.pool,
-                upstreams: &self.settings.upstreams,
-                now,
-            };
+            let mut around = surroundings(&self.poll, &mut self.pool, &self.settings, now);
             connection.relay.stop(CloseReason::Drain, around.pool, now);
             connection.run(limits::RUN_BYTES_OF_MANY, &mut around);
             connection.relay.cut(CloseReason::Drain, &mut self.pool);
@@ -389,11 +373,14 @@ impl Worker {
     }
 }
 
-/// Lets a client go that must not come in.
-fn refuse(client: &mio::net::TcpStream) {
-    if let Err(error) = socket::reset_on_close(client) {
-        tracing::debug!(%error, "a client is closed where a reset was due");
-    }
+/// What a connection borrows: of the worker's parts, so that the others stay free meanwhile.
+fn surroundings<'a>(
+    poll: &'a Poll,
+    pool: &'a mut Pool,
+    settings: &'a Settings,
+    now: Instant,
+) -> Surroundings<'a> {
+    Surroundings { registry: poll.registry(), pool, upstreams: &settings.upstreams, now }
 }
 
 /// Moved bytes only put a deadline off, so an entry that comes too early is left alone and asks again when it fires.
