@@ -31,6 +31,7 @@ fn text() -> String {
         sha256: "ab",
         not_before: 1,
         not_after: 2,
+        chain_not_after: 2,
         generation: 3,
     });
     metrics.certificate.compare_with_disk("/tls/tls.crt", Some(1));

@@ -124,6 +124,8 @@ pub struct Certificate {
     pub not_before: Timestamp,
     /// Last moment of validity.
     pub not_after: Timestamp,
+    /// The same of the first certificate to end in the whole chain.
+    pub chain_not_after: Timestamp,
     /// Length of the chain.
     pub chain_certificates: usize,
 }
@@ -295,6 +297,7 @@ pub(super) mod tests {
             names: vec!["example.org".to_owned()],
             not_before: at(NOW - 100),
             not_after: at(NOW + 100),
+            chain_not_after: at(NOW + 90),
             chain_certificates: 2,
         };
         let in_force = InForce {

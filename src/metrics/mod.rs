@@ -101,6 +101,7 @@ pub struct Certificate {
     info: Gauges<3>,
     not_before: Gauges<1>,
     not_after: Gauges<1>,
+    chain_not_after: Gauges<1>,
     generation: Gauges<1>,
     /// Generations that the server or a connection still holds.
     pub live_generations: Gauge,
@@ -121,6 +122,8 @@ pub struct InForce<'a> {
     pub not_before: i64,
     /// Last second of validity, since 1970.
     pub not_after: i64,
+    /// The same of the first certificate to end in the whole chain.
+    pub chain_not_after: i64,
     /// How many times something else was put in force, with this one.
     pub generation: u64,
 }
@@ -294,6 +297,11 @@ impl Certificate {
                 "Last second in which the certificate in force is valid, since 1970",
                 ["cert"],
             ),
+            chain_not_after: table.gauges(
+                "certificate_chain_not_after_timestamp_seconds",
+                "Last second in which all certificates that are sent are valid, since 1970",
+                ["cert"],
+            ),
             generation: table.gauges(
                 "certificate_generation",
                 "How many certificates have been in force since the start, this one included",
@@ -318,11 +326,13 @@ impl Certificate {
 
     /// Shows what is in force; what was shown of the one before is gone.
     pub fn put_in_force(&self, certificate: &InForce<'_>) {
-        let InForce { file, serial, sha256, not_before, not_after, generation } = *certificate;
+        let InForce { file, serial, sha256, not_before, not_after, chain_not_after, generation } =
+            *certificate;
         self.info.forget(file);
         self.info.set([file, serial, sha256], 1);
         self.not_before.set([file], not_before);
         self.not_after.set([file], not_after);
+        self.chain_not_after.set([file], chain_not_after);
         self.generation.set([file], i64::try_from(generation).unwrap_or(i64::MAX));
     }
 
@@ -399,7 +409,15 @@ mod tests {
     use super::*;
 
     fn in_force(serial: &str, generation: u64) -> InForce<'_> {
-        InForce { file: "/tls/tls.crt", serial, sha256: "ab", not_before: -5, not_after: 7, generation }
+        InForce {
+            file: "/tls/tls.crt",
+            serial,
+            sha256: "ab",
+            not_before: -5,
+            not_after: 7,
+            chain_not_after: 6,
+            generation,
+        }
     }
 
     #[test]
@@ -431,6 +449,7 @@ mod tests {
             "tlsidecar_certificate_info{cert=\"/tls/tls.crt\",serial=\"NEW\",sha256=\"ab\"} 1\n",
             "tlsidecar_certificate_not_before_timestamp_seconds{cert=\"/tls/tls.crt\"} -5\n",
             "tlsidecar_certificate_not_after_timestamp_seconds{cert=\"/tls/tls.crt\"} 7\n",
+            "tlsidecar_certificate_chain_not_after_timestamp_seconds{cert=\"/tls/tls.crt\"} 6\n",
             "tlsidecar_certificate_generation{cert=\"/tls/tls.crt\"} 2\n",
         ] {
             assert!(text.contains(line), "{line}{text}");

@@ -96,10 +96,6 @@ impl History {
             None => story::loaded(generation),
             Some(before) => story::changed(before, generation, commit, took),
         }
-        let Facts { not_after, chain_not_after, .. } = &*generation.facts;
-        if chain_not_after < not_after && *chain_not_after < moment.wall {
-            story::chain_expired(generation);
-        }
         let reload = &self.metrics.reload;
         reload.reloads.inc(["published", commit.publication.label()]);
         reload.rotations.inc([commit.trigger.label()]);
@@ -132,13 +128,14 @@ impl History {
 }
 
 fn in_force<'a>(file: &'a str, generation: &'a Generation) -> InForce<'a> {
-    let Facts { serial, leaf_sha256, not_before, not_after, .. } = &*generation.facts;
+    let Facts { serial, leaf_sha256, not_before, not_after, chain_not_after, .. } = &*generation.facts;
     InForce {
         file,
         serial,
         sha256: leaf_sha256,
         not_before: unix_seconds(*not_before),
         not_after: unix_seconds(*not_after),
+        chain_not_after: unix_seconds(*chain_not_after),
         generation: generation.number,
     }
 }

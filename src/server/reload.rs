@@ -37,6 +37,8 @@ pub(crate) struct Reload {
     served: Option<Digest>,
     complaints: Complaints,
     lifetime: Lifetime,
+    /// Of the first intermediate to end, where that is before the leaf does.
+    chain_lifetime: Lifetime,
     /// When a bundle that was refused for its dates may be served.
     retry_at: Option<Instant>,
     /// The queue's descriptor as the loop knows it.
@@ -89,6 +91,7 @@ impl Reload {
             served: None,
             complaints: Complaints::default(),
             lifetime: Lifetime::default(),
+            chain_lifetime: Lifetime::default(),
             retry_at: None,
             registered: None,
             has_records: false,
@@ -131,8 +134,10 @@ impl Reload {
         if self.has_records {
             return Some(now);
         }
-        [self.watcher.deadline(), self.complaints.deadline(), self.lifetime.deadline(), self.retry_at]
+        let lifetimes = [self.lifetime.deadline(), self.chain_lifetime.deadline()];
+        [self.watcher.deadline(), self.complaints.deadline(), self.retry_at]
             .into_iter()
+            .chain(lifetimes)
             .flatten()
             .min()
     }
@@ -159,12 +164,20 @@ impl Reload {
     }
 
     fn tell_lifetime(&mut self, now: Instant) {
-        if self.lifetime.deadline().is_some_and(|at| at <= now)
-            && let Some(served) = self.store.current()
-            && let Some(standing) =
-                self.lifetime.due(life(&served.facts), Moment { at: now, wall: clock::wall() })
-        {
+        let is_due = |lifetime: &Lifetime| lifetime.deadline().is_some_and(|at| at <= now);
+        if !is_due(&self.lifetime) && !is_due(&self.chain_lifetime) {
+            return;
+        }
+        let Some(served) = self.store.current() else { return };
+        let Facts { not_before, not_after, chain_not_after, .. } = *served.facts;
+        let moment = Moment { at: now, wall: clock::wall() };
+        if let Some(standing) = self.lifetime.due(Life { not_before, not_after }, moment) {
             story::aged(&served, standing);
+        }
+        if let Some(standing) =
+            self.chain_lifetime.due(Life { not_before, not_after: chain_not_after }, moment)
+        {
+            story::chain_aged(&served, standing);
         }
     }
 
@@ -253,6 +266,10 @@ impl Reload {
         let published = clock::now();
         let generation = self.store.commit(staged, published);
         self.lifetime.begin(moment.at);
+        self.chain_lifetime = Lifetime::default();
+        if generation.facts.chain_not_after < generation.facts.not_after {
+            self.chain_lifetime.begin(moment.at);
+        }
         self.history.published(&commit, before.as_deref(), &generation, moment);
         Reloaded::Published(generation)
     }
@@ -283,8 +300,4 @@ impl Reload {
 /// The moment on the loop's clock at which the calendar will say `at`; nothing for a past date.
 fn later(now: Instant, wall: SystemTime, at: SystemTime) -> Option<Instant> {
     now.checked_add(at.duration_since(wall).ok()?)
-}
-
-fn life(facts: &Facts) -> Life {
-    Life { not_before: facts.not_before, not_after: facts.not_after }
 }

@@ -87,6 +87,7 @@ fn certificate(facts: &Facts) -> Certificate {
         names: facts.names.iter().map(ToString::to_string).collect(),
         not_before: Timestamp(facts.not_before),
         not_after: Timestamp(facts.not_after),
+        chain_not_after: Timestamp(facts.chain_not_after),
         chain_certificates: facts.certificates,
     }
 }

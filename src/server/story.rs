@@ -26,17 +26,6 @@ pub(crate) fn loaded(generation: &Generation) {
     );
 }
 
-/// An intermediate of what was put in force has ended before the leaf does.
-pub(crate) fn chain_expired(generation: &Generation) {
-    let facts = &generation.facts;
-    tracing::warn!(
-        generation = generation.number,
-        serial = %facts.serial,
-        chain_not_after = %Rfc3339(facts.chain_not_after),
-        "an intermediate certificate has expired: clients will refuse the chain"
-    );
-}
-
 /// A rotation.
 pub(crate) fn changed(before: &Generation, generation: &Generation, commit: &Commit, took: Duration) {
     let facts = &generation.facts;
@@ -151,6 +140,21 @@ pub(crate) fn aged(served: &Generation, standing: Standing) {
         Standing::Over => {
             tracing::error!(%serial, %not_after, "the certificate in force has expired, and no other has come");
         }
+    }
+}
+
+/// An intermediate of what is in force ends before the leaf does.
+pub(crate) fn chain_aged(served: &Generation, standing: Standing) {
+    let (serial, chain_not_after) = (&served.facts.serial, Rfc3339(served.facts.chain_not_after));
+    match standing {
+        Standing::Fine => {}
+        Standing::EndsSoon => {
+            tracing::warn!(%serial, %chain_not_after, "an intermediate certificate ends soon, and before the leaf");
+        }
+        Standing::Over => tracing::error!(
+            %serial, %chain_not_after,
+            "an intermediate certificate has expired: clients will refuse the chain"
+        ),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A chain with an intermediate whose time is over: it is what the issuer gave, so it is served, and told.
+//! A chain with an intermediate whose time is over, or ends while it is served: it is what the issuer gave, so it is
+//! served, and told.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,18 +42,20 @@ fn chain(serial: u64, leaf_end: SystemTime, intermediate_end: SystemTime) -> Lea
     }
 }
 
+fn is_told(line: &Line) -> bool {
+    line.text("message").starts_with("an intermediate certificate has expired")
+}
+
 #[test]
 fn an_intermediate_whose_time_is_over_is_served_and_told_once() {
     let now = wall_clock();
-    let is_told = |line: &Line| line.text("message").starts_with("an intermediate certificate has expired");
     let pair = PlainPair::of(&chain(1, now + DAY, now - DAY));
     let upstream = Upstream::tcp(Script::Echo);
     let sidecar = Serve::new(&upstream.address(), &pair.certificate(), &pair.key()).ready();
-    let told = sidecar.log.all(0, is_told);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].text("level").eq_ignore_ascii_case("warn"), "{}", told[0]);
+    let told = sidecar.log.wait(0, SOON, is_told).unwrap();
+    assert!(told.text("level").eq_ignore_ascii_case("error"), "{told}");
     let loaded = sidecar.line("certificate loaded");
-    assert!(told[0].text("chain_not_after") < loaded.text("not_after"), "{}", told[0]);
+    assert!(told.text("chain_not_after") < loaded.text("not_after"), "{told}");
 
     // Sound, and one that will only end before its leaf.
     for (generation, leaf_days, intermediate_days) in [(2, 1, 2), (3, 2, 1)] {
@@ -66,4 +69,16 @@ fn an_intermediate_whose_time_is_over_is_served_and_told_once() {
     write_in_place(pair.folder.path(), &chain(4, now + DAY, now - DAY));
     sidecar.line_after(mark, "certificate changed");
     assert!(sidecar.log.wait(mark, SOON, is_told).is_some());
+}
+
+#[test]
+fn an_intermediate_whose_time_runs_out_while_it_is_served_is_told() {
+    let now = wall_clock();
+    let pair = PlainPair::of(&chain(1, now + DAY, now + Duration::from_secs(3)));
+    let upstream = Upstream::tcp(Script::Echo);
+    let sidecar = Serve::new(&upstream.address(), &pair.certificate(), &pair.key()).ready();
+    let warned = |line: &Line| line.text("message").starts_with("an intermediate certificate ends soon");
+    assert!(sidecar.log.wait(0, SOON, warned).is_some());
+    assert!(sidecar.log.wait(0, SOON, is_told).is_some());
+    assert_eq!(sidecar.log.all(0, |line| warned(line) || is_told(line)).len(), 2);
 }
