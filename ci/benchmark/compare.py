@@ -8,7 +8,7 @@ that gets slower gets slower for all; the table shows medians.
 All clients use TLS 1.3 and X25519 and offer AES-256, AES-128 and ChaCha20, most of them first, so the suite is the
 terminator's choice (--suite AES_128_GCM_SHA256 makes it the same for all). Latency is that of keep-alive requests at
 times fixed beforehand, at half of the highest rate that a peer had in that round, from when each request was due. The
-client ignores certificates, except in the rotation.
+client ignores certificates, except in the rotation. What a rotation and many open connections cost is taken of ours only.
 
 Percentiles want a quiet machine, and so does bulk under a congestion control that paces, such as bbr. Root can have a
 network of his own with another:
@@ -29,6 +29,7 @@ import time
 from pathlib import Path
 
 import chart
+import growth
 import report
 import rotation
 import terminators
@@ -49,6 +50,8 @@ RESUMED_MIN = 0.95
 # A load that asks later than this measures itself.
 LATE_US = 500
 BY_NAME = {measure.name: measure for measure in MEASURES}
+# What is measured of ours only, by modules.
+OURS_ONLY = {"rotation": rotation, "growth": growth}
 
 
 def arguments(words):
@@ -58,7 +61,7 @@ def arguments(words):
     parser.add_argument("--binary", type=Path, default=Path("target/release/tlsidecar"), help="of ours")
     parser.add_argument("--load", type=Path, default=Path("target/release/examples/load"), help="the load tool")
     parser.add_argument("--only", default="", help="names of terminators, with commas between")
-    parser.add_argument("--measures", default="", help=f"of {','.join(BY_NAME)},rotation")
+    parser.add_argument("--measures", default="", help=f"of {','.join([*BY_NAME, *OURS_ONLY])}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="of each load")
     parser.add_argument("--idle", type=int, default=10_000, help="connections to hold, if there are descriptors for them")
@@ -78,7 +81,7 @@ class Comparison:
         self.place = place
         self.processes = processes
         self.rows = []
-        self.wanted = [name for name in options.measures.split(",") if name] or [*BY_NAME, "rotation"]
+        self.wanted = [name for name in options.measures.split(",") if name] or [*BY_NAME, *OURS_ONLY]
 
     def start(self, name):
         port = free_port()
@@ -121,8 +124,9 @@ class Comparison:
             self.latencies(number, alive)
         for child, _ in alive.values():
             self.processes.end(child)
-        if OURS in self.commands and "rotation" in self.wanted:
-            self.attempt(number, OURS, "rotation", lambda: self.rotate(number))
+        for what, module in OURS_ONLY.items():
+            if OURS in self.commands and what in self.wanted:
+                self.attempt(number, OURS, what, lambda: self.ours(number, what, module))
         print(f"round {number} done after {time.monotonic() - self.began:.0f} s", flush=True)
 
     def memory(self, number, name):
@@ -193,10 +197,10 @@ class Comparison:
         for part in ("p50", "p99"):
             self.note(number, name, part, outcome["us"][part], rate)
 
-    def rotate(self, number):
-        found = rotation.measure(self.options, self.place, self.processes)
-        print(f"round {number}: rotation: {rotation.sentence(found)}", flush=True)
-        self.rows += [Row(number, OURS, name, unit, value) for name, unit, value in rotation.figures(found)]
+    def ours(self, number, what, module):
+        found = module.measure(self.options, self.place, self.processes)
+        print(f"round {number}: {what}: {module.sentence(found)}", flush=True)
+        self.rows += [Row(number, OURS, name, unit, value) for name, unit, value in module.figures(found)]
 
     def run(self):
         self.began = time.monotonic()
