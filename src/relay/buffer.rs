@@ -45,11 +45,17 @@ pub enum Size {
     Small,
     /// For a bulk transfer among few.
     Large,
+    /// For bytes that wait: made for them, and of no stock.
+    Fitted,
 }
 
 impl Buffer {
     fn new(capacity: usize, size: Size) -> Self {
         Self { bytes: vec![0; capacity].into_boxed_slice(), start: 0, end: 0, size }
+    }
+
+    fn fitted(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), start: 0, end: bytes.len(), size: Size::Fitted }
     }
 
     /// How many bytes it holds.
@@ -156,17 +162,37 @@ impl Slot {
 
     /// Whether it holds as many bytes as its buffer can.
     pub(super) fn is_full(&self) -> bool {
-        self.0.as_ref().is_some_and(|buffer| buffer.len() == buffer.capacity())
+        self.0.as_ref().is_some_and(|buffer| buffer.size != Size::Fitted && buffer.len() == buffer.capacity())
     }
 
     /// Whether at least half of its buffer is free.
     pub(super) fn has_room(&self) -> bool {
-        self.0.as_ref().is_none_or(|buffer| buffer.len() * 2 <= buffer.capacity())
+        self.0
+            .as_ref()
+            .is_none_or(|buffer| buffer.size == Size::Fitted || buffer.len() * 2 <= buffer.capacity())
     }
 
-    /// Its buffer, taken from the pool if there is none yet.
+    /// Its buffer, taken from the pool if there is none with room yet.
     pub(super) fn buffer(&mut self, pool: &mut Pool) -> &mut Buffer {
-        self.0.get_or_insert_with(|| pool.take())
+        let buffer = self.0.get_or_insert_with(|| pool.take());
+        if buffer.size == Size::Fitted {
+            let mut roomy = pool.take();
+            roomy.append(buffer.filled());
+            *buffer = roomy;
+        }
+        buffer
+    }
+
+    /// Moves few bytes that wait out of a buffer made for more. There are not many large ones, and whoever has one is
+    /// about to use it.
+    pub(super) fn fit(&mut self, pool: &mut Pool) {
+        if let Some(buffer) = &mut self.0
+            && buffer.size == Size::Small
+            && buffer.len() * 4 <= buffer.capacity()
+        {
+            let fitted = Box::new(Buffer::fitted(buffer.filled()));
+            pool.put(std::mem::replace(buffer, fitted));
+        }
     }
 
     pub(super) fn consume(&mut self, count: usize) {
@@ -255,6 +281,7 @@ impl Pool {
         match buffer.size {
             Size::Small => self.small.put(buffer),
             Size::Large => self.large.put(buffer),
+            Size::Fitted => {}
         }
     }
 }
@@ -311,6 +338,24 @@ mod tests {
         pool.put(second);
         assert_eq!((pool.lent(), pool.small.free.len()), (0, 1));
         assert!(pool.take().is_empty());
+    }
+
+    #[test]
+    fn few_bytes_that_wait_take_no_buffer_of_the_pool() {
+        let mut pool = Pool::new(8, 1);
+        let mut slot = Slot::default();
+        slot.buffer(&mut pool).append(b"abc");
+        slot.fit(&mut pool);
+        assert_eq!((slot.filled(), pool.lent()), (&b"abc"[..], 1));
+        slot.consume(1);
+        slot.fit(&mut pool);
+        assert_eq!((slot.filled(), pool.lent()), (&b"bc"[..], 0));
+        assert!(slot.has_room() && !slot.is_full());
+        slot.buffer(&mut pool).append(b"def");
+        assert_eq!((slot.filled(), pool.lent()), (&b"bcdef"[..], 1));
+        slot.fit(&mut pool);
+        slot.drop_bytes(&mut pool);
+        assert_eq!(pool.lent(), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::buffer::Pool;
 use super::half::{End, Sink, Source};
 use super::port::{Fault, Port};
 use super::reason::CloseReason;
-use super::stage::Stage;
+use super::stage::{LINGER_BYTES, Stage};
 use super::step::{Failure, Side};
 
 impl<P: Port> Relay<P> {
@@ -141,7 +141,7 @@ impl<P: Port> Relay<P> {
             Stage::Open if self.quiet() => self.part(CloseReason::IdleTimeout, pool, now),
             Stage::Open => self.cut(CloseReason::IdleTimeout, pool),
             Stage::Ending => self.cut(CloseReason::HalfCloseTimeout, pool),
-            Stage::Closing | Stage::Lingering => self.finish(pool),
+            Stage::Closing | Stage::Lingering { .. } => self.finish(pool),
             Stage::Closed(_) => {}
         }
     }
@@ -170,8 +170,11 @@ impl<P: Port> Relay<P> {
         self.up.tidy(pool);
         self.down.tidy(pool);
         if self.up.is_over() && self.down.is_over() {
-            if self.lingers() {
-                self.enter(Stage::Lingering, now);
+            let lingering =
+                if let Stage::Lingering { upstream_read } = self.stage { Some(upstream_read) } else { None };
+            let upstream_read = lingering.unwrap_or(self.upstream.read);
+            if self.lingers() && self.upstream.read - upstream_read <= LINGER_BYTES {
+                self.enter(Stage::Lingering { upstream_read }, now);
             } else {
                 self.finish(pool);
             }

@@ -104,6 +104,8 @@ pub(super) struct Half {
     readable: Readable,
     writable: Writable,
     settling: Settling,
+    /// How many written bytes the sink's kernel had not acknowledged when it was last asked.
+    unacknowledged: u32,
 }
 
 impl Half {
@@ -118,6 +120,7 @@ impl Half {
             readable: Readable::Waiting,
             writable,
             settling: Settling::Now,
+            unacknowledged: 0,
         }
     }
 
@@ -219,6 +222,14 @@ impl Half {
         self.output.consume(count);
     }
 
+    /// Whether the sink has still bytes to take, and has taken some since it was last asked. The first time counts as
+    /// such, for nothing is known of before.
+    pub(super) fn is_being_taken(&mut self, unacknowledged: usize) -> bool {
+        let unacknowledged = u32::try_from(unacknowledged).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut self.unacknowledged, unacknowledged);
+        unacknowledged > 0 && unacknowledged != before
+    }
+
     pub(super) fn await_sink(&mut self) {
         self.writable = Writable::Waiting;
     }
@@ -261,6 +272,13 @@ impl Half {
         self.read_on();
     }
 
+    /// The source's socket is let go, so that not even its end will be seen.
+    pub(super) fn forget_source(&mut self) {
+        if let Some(end) = self.source.end() {
+            self.source = Source::Ended(end);
+        }
+    }
+
     /// The source's socket holds its end, whatever wake-ups said.
     pub(super) fn read_on(&mut self) {
         self.readable = Readable::Ending;
@@ -269,6 +287,11 @@ impl Half {
     /// Whether bytes are on their way.
     pub(super) fn is_empty(&self) -> bool {
         self.input.is_empty() && self.output.is_empty()
+    }
+
+    pub(super) fn fit(&mut self, pool: &mut Pool) {
+        self.input.fit(pool);
+        self.output.fit(pool);
     }
 
     pub(super) fn tidy(&mut self, pool: &mut Pool) {

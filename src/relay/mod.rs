@@ -38,7 +38,7 @@
 //! | write to upstream fails| -           | -       | break  | break  | break   | -         |
 //! | both sinks are over    | -           | -       | finish | finish | finish  | finish    |
 //! | its timer fires        | expire      | decline | rest   | cut    | finish  | finish    |
-//! | stop, maximum age      | expire      | decline | rest   | rest   | -       | -         |
+//! | stop, maximum age      | expire      | decline | rest   | cut    | -       | -         |
 //!
 //! - *shake*: open it, answer it; Dialing once the handshake has ended. *hold*: open it, keep it until there is an
 //!   upstream. *relay*: open or seal it and write it, or drop it if its sink is broken. *drop*: read and forget it.
@@ -49,6 +49,8 @@
 //! - *alert*: the alert to the client, the bytes before the fault and then a reset to the upstream; Closing.
 //! - *rest*: as if both peers had ended, if nothing moves (then Closing); else *cut*: reset both; Closed.
 //! - *leave*, *expire*: Closed. *finish*: Lingering while a peer that got everything may still send, then Closed.
+//!
+//! A peer that takes bytes slowly out of our socket keeps its timer from firing, as one does whose bytes move.
 //!
 //! Closed offers no step and waits for nothing. An outcome that does not fit its step is our bug and closes too.
 
@@ -69,7 +71,7 @@ pub use buffer::{Buffer, LARGE_BYTES, Pool, SMALL_BYTES, Size};
 use half::{End, Half, Sink, Source};
 pub use port::{Fault, FaultKind, Opened, Port};
 pub use reason::{CloseReason, Ending, Party};
-pub use stage::{CLOSING_TIMEOUT, LINGER_TIMEOUT, Limits, REST};
+pub use stage::{CLOSING_TIMEOUT, LINGER_BYTES, LINGER_TIMEOUT, Limits, REST};
 use stage::{Clock, Dial, Stage, Timeouts};
 pub use step::{Failure, Outcome, Readiness, Side, Step};
 pub use tls::{Session, Tls};
@@ -135,7 +137,7 @@ impl<P: Port> Relay<P> {
             | Stage::Open
             | Stage::Ending
             | Stage::Closing
-            | Stage::Lingering => {}
+            | Stage::Lingering { .. } => {}
         }
         let first = self.last_read.other();
         self.down
@@ -169,6 +171,13 @@ impl<P: Port> Relay<P> {
         self.half_from(side.other()).output.filled()
     }
 
+    /// There is no step for now: bytes that wait are kept in no more memory than they need, for those who wait may be
+    /// many.
+    pub fn park(&mut self, pool: &mut Pool) {
+        self.up.fit(pool);
+        self.down.fit(pool);
+    }
+
     /// An edge-triggered wake-up of the socket of `side`; remembered until used up.
     pub fn wake(&mut self, side: Side, readiness: Readiness) {
         self.half_from_mut(side).wake_source(readiness);
@@ -196,6 +205,15 @@ impl<P: Port> Relay<P> {
         .min()
     }
 
+    /// How many of the bytes written to `side` its kernel has not acknowledged, to be told right before
+    /// [`Relay::expire`]. Room for more is only an event once a good part of them is gone, so a peer that reads slowly
+    /// may be taking bytes all the time although none can be written.
+    pub fn note_unacknowledged(&mut self, side: Side, bytes: usize, now: Instant) {
+        if self.half_from_mut(side.other()).is_being_taken(bytes) {
+            self.clock.moved = now;
+        }
+    }
+
     /// Acts on deadlines that have passed; does nothing before. Steps may follow.
     pub fn expire(&mut self, pool: &mut Pool, now: Instant) {
         self.up.expire_settling(now);
@@ -208,15 +226,16 @@ impl<P: Port> Relay<P> {
         }
     }
 
-    /// Begins to end the connection for `reason` (drain, or a limit): with close_notify and FIN where it is at rest
-    /// (see [`REST`]), by a reset where it is not, so that a cut reply never looks complete. Steps may follow.
+    /// Begins to end the connection for `reason` (drain, or a limit): with close_notify and FIN where both directions are
+    /// open and at rest (see [`REST`]), by a reset where they are not, so that a cut reply never looks complete. Steps
+    /// may follow.
     pub fn stop(&mut self, reason: CloseReason, pool: &mut Pool, now: Instant) {
         match self.stage {
             Stage::Handshaking => self.close(reason, pool),
             Stage::Dialing(_) => self.give_up_dialing(reason, pool, now),
-            Stage::Open | Stage::Ending if self.at_rest(now) => self.part(reason, pool, now),
+            Stage::Open if self.at_rest(now) => self.part(reason, pool, now),
             Stage::Open | Stage::Ending => self.cut(reason, pool),
-            Stage::Closing | Stage::Lingering | Stage::Closed(_) => {}
+            Stage::Closing | Stage::Lingering { .. } | Stage::Closed(_) => {}
         }
     }
 
@@ -237,7 +256,7 @@ impl<P: Port> Relay<P> {
             | Stage::Open
             | Stage::Ending
             | Stage::Closing
-            | Stage::Lingering => None,
+            | Stage::Lingering { .. } => None,
         }
     }
 

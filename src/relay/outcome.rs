@@ -121,7 +121,11 @@ impl<P: Port> Relay<P> {
     fn settle_outcome(&mut self, side: Side, outcome: Outcome, pool: &mut Pool, now: Instant) {
         let half = self.half_from_mut(side.other());
         match outcome {
-            Outcome::Done | Outcome::Failed(_) => half.sink = Sink::Settled,
+            Outcome::Done | Outcome::Failed(_) => {
+                half.sink = Sink::Settled;
+                // Nothing keeps the socket any more.
+                self.half_from_mut(side).forget_source();
+            }
             Outcome::WouldBlock => half.await_settling(now),
             Outcome::Moved(_) | Outcome::Ended => self.bug("settling moved bytes", pool),
         }

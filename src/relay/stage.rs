@@ -10,8 +10,12 @@ use super::reason::CloseReason;
 pub const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a socket whose peer may still be sending is read, and what it gives dropped, after the last byte and
-/// the end went out: closing it at once would make the kernel reset it, and the peer lose what it was sent.
+/// the end went out, and the peer has taken none of them: closing it at once would make the kernel reset it, and the
+/// peer lose what it was sent.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How much of an upstream's bytes are dropped that way: one that sends more is not about to read what it was sent.
+pub const LINGER_BYTES: u64 = 1024 * 1024;
 
 /// A connection is at rest, so that ending it cuts nothing short, when no byte moved for so long.
 pub const REST: Duration = Duration::from_secs(1);
@@ -87,7 +91,10 @@ pub(super) enum Stage {
     /// It is decided that the connection ends: its last bytes are on their way.
     Closing,
     /// All bytes went out; a peer that has not ended yet may take its leave.
-    Lingering,
+    Lingering {
+        /// What the upstream had sent when this began.
+        upstream_read: u64,
+    },
     /// Over.
     Closed(CloseReason),
 }
@@ -108,7 +115,7 @@ pub(super) struct Clock {
     pub(super) born: Instant,
     /// When its stage began.
     pub(super) entered: Instant,
-    /// When a byte last moved.
+    /// When a byte last moved, or was seen to have moved on from our socket.
     pub(super) moved: Instant,
 }
 
@@ -122,7 +129,7 @@ impl Stage {
             Self::Open => timeouts.idle.after(quiet_since),
             Self::Ending => timeouts.half_close.after(quiet_since),
             Self::Closing => quiet_since.checked_add(CLOSING_TIMEOUT),
-            Self::Lingering => clock.entered.checked_add(LINGER_TIMEOUT),
+            Self::Lingering { .. } => quiet_since.checked_add(LINGER_TIMEOUT),
             Self::Closed(_) => None,
         }
     }
@@ -131,7 +138,7 @@ impl Stage {
     pub(super) fn age_deadline(&self, timeouts: &Timeouts, clock: Clock) -> Option<Instant> {
         match self {
             Self::Dialing(_) | Self::Open | Self::Ending => timeouts.age.after(clock.born),
-            Self::Handshaking | Self::Closing | Self::Lingering | Self::Closed(_) => None,
+            Self::Handshaking | Self::Closing | Self::Lingering { .. } | Self::Closed(_) => None,
         }
     }
 }

@@ -39,8 +39,10 @@ pub(crate) enum Progress {
     Closed,
 }
 
-/// How long to wait before asking an upstream again whose backlog is full: no event tells when it has room.
+/// How long to wait before asking an upstream again whose backlog is full: no event tells when it has room. Twice as long
+/// each time, up to the longest, for those who wait may be many.
 const REDIAL: Duration = Duration::from_millis(10);
+const REDIAL_DOUBLINGS: u32 = 5;
 
 /// What a step costs of the budget at least, so that many tiny steps can't hold the loop.
 const STEP_COST_BYTES: usize = 1024;
@@ -71,6 +73,8 @@ pub(crate) struct Connection {
     pub(crate) just_reached: bool,
     /// When to dial again an upstream that had no room.
     redial_at: Option<Instant>,
+    /// How many times it had none.
+    redials: u32,
 }
 
 impl Connection {
@@ -104,6 +108,7 @@ impl Connection {
             dialled: false,
             just_reached: false,
             redial_at: None,
+            redials: 0,
         })
     }
 
@@ -133,8 +138,16 @@ impl Connection {
             let moved_bytes = if let Outcome::Moved(bytes) = outcome { bytes } else { 0 };
             cost_bytes += moved_bytes.max(STEP_COST_BYTES);
             self.relay.report(step, outcome, around.pool, around.now);
+            if (step, outcome) == (Step::Settle(Side::Upstream), Outcome::Done) {
+                // The client may stay for a moment, but the upstream need not wait for that.
+                self.let_go_of_upstream();
+            }
         }
-        if self.relay.closed().is_some() { Progress::Closed } else { Progress::Parked }
+        if self.relay.closed().is_some() {
+            return Progress::Closed;
+        }
+        self.relay.park(around.pool);
+        Progress::Parked
     }
 
     /// When [`Self::expire`] is due.
@@ -149,18 +162,35 @@ impl Connection {
             let readiness = Readiness { writable: true, ..Readiness::default() };
             self.relay.wake(Side::Upstream, readiness);
         }
+        for side in [Side::Client, Side::Upstream] {
+            // A socket that can't be asked is told of by its other calls.
+            self.relay.note_unacknowledged(side, self.unacknowledged(side).unwrap_or(0), now);
+        }
         self.relay.expire(pool, now);
     }
 
+    /// How many written bytes this peer has not taken: its kernel, or itself where both share one.
+    fn unacknowledged(&self, side: Side) -> io::Result<usize> {
+        match (side, &self.upstream) {
+            (Side::Client, _) => socket::unacknowledged_bytes(&self.client),
+            (Side::Upstream, Some(upstream)) => socket::unacknowledged_bytes(upstream),
+            (Side::Upstream, None) => Ok(0),
+        }
+    }
+
     /// Makes the close that follows look to each peer as the relay wants it to.
-    pub(crate) fn let_go(self) {
+    pub(crate) fn let_go(mut self) {
         if self.relay.ending(Side::Client) == Ending::Reset {
             reset(&self.client);
         }
-        if let Some(upstream) = &self.upstream
+        self.let_go_of_upstream();
+    }
+
+    fn let_go_of_upstream(&mut self) {
+        if let Some(upstream) = self.upstream.take()
             && self.relay.ending(Side::Upstream) == Ending::Reset
         {
-            reset(upstream);
+            reset(&upstream);
         }
     }
 
@@ -199,12 +229,10 @@ impl Connection {
                 shut.map_or_else(|error| failed(&error), |()| Outcome::Done)
             }
             Step::Settle(side) => {
-                let unsent = match (side, &self.upstream) {
-                    (Side::Client, _) => socket::unacknowledged_bytes(&self.client),
-                    (Side::Upstream, Some(Socket::Tcp(upstream))) => socket::unacknowledged_bytes(upstream),
-                    (Side::Upstream, Some(Socket::Unix(_)) | None) => Ok(0),
-                };
-                if matches!(unsent, Ok(1..)) { Outcome::WouldBlock } else { Outcome::Done }
+                // Closing a Unix socket throws nothing away.
+                let unix = matches!((side, &self.upstream), (Side::Upstream, Some(Socket::Unix(_))));
+                let unsent = !unix && matches!(self.unacknowledged(side), Ok(1..));
+                if unsent { Outcome::WouldBlock } else { Outcome::Done }
             }
         }
     }
@@ -241,7 +269,9 @@ impl Connection {
                     return Outcome::WouldBlock;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.redial_at = Some(around.now + REDIAL);
+                    self.redial_at =
+                        Some(around.now + REDIAL * 2_u32.pow(self.redials.min(REDIAL_DOUBLINGS)));
+                    self.redials += 1;
                     return Outcome::WouldBlock;
                 }
                 Err(error) => fault = Some(error),

@@ -148,6 +148,30 @@ fn good_clients_are_served_beside_thousands_that_want_nothing() {
     scene.rests();
 }
 
+#[test]
+fn clients_that_stop_within_a_record_hold_little_memory() {
+    raise_descriptor_limit().unwrap();
+    let count = scaled(2_000, 400);
+    let upstream = Upstream::tcp(Script::Echo);
+    let scene = Scene::before(&upstream.address(), &[]);
+    scene.still_echoes();
+    let received = "tlsidecar_socket_bytes_total{peer=\"client\",direction=\"received\"}";
+    let (before_kb, before) = (scene.kernel().resident_kb(), scene.metric(received));
+    let hello = scene.trust.hello();
+    let crowd: Vec<TcpStream> = (0..count)
+        .map(|_| {
+            let mut socket = scene.bare();
+            socket.write_all(&hello[..100]).unwrap();
+            socket
+        })
+        .collect();
+    scene.expect_metric(received, before + 100.0 * count as f64);
+    let each = scene.kernel().resident_kb().saturating_sub(before_kb) / count;
+    assert!(each <= 16, "{each} kB for each");
+    scene.still_echoes();
+    drop(crowd);
+}
+
 fn check_counts(scene: &Scene, silent: f64, others: f64) {
     let failed = |kind: &str| scene.metric(&format!("tlsidecar_handshake_failures_total{{kind=\"{kind}\"}}"));
     assert_eq!(failed("not_tls"), others);

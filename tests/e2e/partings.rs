@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::client::{Client, End};
 use crate::material::scaled;
@@ -35,6 +36,31 @@ fn a_reply_that_takes_longer_than_any_timer_but_is_never_silent_for_long_arrives
     assert!(began.elapsed() > timer, "it was not slower than the timer");
     drop(client);
     scene.expect_metric("tlsidecar_connections_closed_total{reason=\"finished\"}", 1.0);
+}
+
+#[test]
+fn a_reader_that_is_slower_than_any_timer_but_never_stops_gets_the_whole_reply() {
+    // So much more than the kernel's buffers hold that for seconds there is no room to write another byte.
+    let (length, piece, pieces) = (12_000_000, 20_000, 40);
+    let upstream = Upstream::tcp(Script::ReplyAfterEnd { delay: Duration::ZERO, seed: 5, length });
+    let scene = Scene::before(&upstream.address(), &[("--half-close-timeout", "1s")]);
+    let socket = scene.bare();
+    // A larger one tells the sender less often that there is room.
+    setsockopt(&socket, sockopt::RcvBuf, &65_536).unwrap();
+    let mut client = scene.trust.over(socket).unwrap();
+    client.write_all(b"the request").unwrap();
+    client.end_with_notify().unwrap();
+    let mut got = vec![0; piece * pieces];
+    for part in got.chunks_mut(piece) {
+        client.read_exact(part).unwrap();
+        pause(Duration::from_millis(100));
+    }
+    let (rest, end) = client.read_rest();
+    got.extend(rest);
+    let mut sent = Vec::new();
+    Pattern::new(5).write_to(&mut sent, length).unwrap();
+    assert_eq!((got.len(), end), (sent.len(), End::Notified));
+    assert!(got == sent, "the reply has changed on its way");
 }
 
 #[test]

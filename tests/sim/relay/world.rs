@@ -45,6 +45,8 @@ pub(crate) struct World<P> {
     pub(crate) connected: bool,
     /// Whether there is an upstream's socket at all.
     pub(crate) dialing: bool,
+    /// Whether it was let go, for a reset.
+    settled: bool,
     pub(crate) now: Instant,
     /// Steps performed, for the one who wonders what they cost.
     pub(crate) steps: Vec<Step>,
@@ -61,6 +63,7 @@ impl<P: Port> World<P> {
             dial: Dial::Accepts,
             connected: false,
             dialing: false,
+            settled: false,
             now,
             steps: Vec::new(),
             endings: None,
@@ -104,7 +107,10 @@ impl<P: Port> World<P> {
         let Some(step) = self.relay.next() else {
             if self.relay.closed().is_some() {
                 self.let_go();
-            } else if self.relay.quiet() {
+            } else {
+                self.relay.park(&mut self.pool);
+            }
+            if self.relay.quiet() {
                 assert_eq!(self.pool.lent(), 0, "a quiet relay holds a buffer");
             }
             return false;
@@ -117,6 +123,11 @@ impl<P: Port> World<P> {
     }
 
     fn perform(&mut self, step: Step) -> Outcome {
+        let of_upstream = matches!(
+            step,
+            Step::Read(Side::Upstream) | Step::Write(Side::Upstream) | Step::Shut(Side::Upstream)
+        );
+        assert!(!(self.settled && of_upstream), "{step:?} of a socket that was let go");
         match step {
             Step::Connect => self.connect(),
             Step::Read(side) => {
@@ -142,7 +153,10 @@ impl<P: Port> World<P> {
             }
             Step::Shut(side) => self.socket(side).shutdown(),
             Step::Settle(side) => match self.socket(side).queued() {
-                0 => Outcome::Done,
+                0 => {
+                    self.settled |= side == Side::Upstream;
+                    Outcome::Done
+                }
                 _ => Outcome::WouldBlock,
             },
         }
@@ -190,13 +204,17 @@ impl<P: Port> World<P> {
     pub(crate) fn expire(&mut self) -> bool {
         let Some(deadline) = self.relay.deadline() else { return false };
         self.now = self.now.max(deadline);
-        self.relay.expire(&mut self.pool, self.now);
+        self.expire_if_due();
         assert!(self.relay.deadline().is_none_or(|next| next > self.now), "a deadline does not pass");
         true
     }
 
     /// What the shell does when its timer entry fires: nothing, if the deadline was put off.
     pub(crate) fn expire_if_due(&mut self) {
+        for side in [Side::Client, Side::Upstream] {
+            let queued = self.socket(side).queued();
+            self.relay.note_unacknowledged(side, queued, self.now);
+        }
         self.relay.expire(&mut self.pool, self.now);
     }
 
