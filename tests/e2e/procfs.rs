@@ -47,11 +47,11 @@ impl Proc {
         fs::read_dir(self.path("task")).unwrap().count()
     }
 
-    /// How many threads have gone to sleep at least so often.
+    /// How many threads other than the log's have gone to sleep at least so often.
     pub(crate) fn threads_with_switches(self, least: u64) -> usize {
         let tasks = fs::read_dir(self.path("task")).unwrap().flatten();
         let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-        let switches = texts.filter_map(|text| {
+        let switches = texts.filter(|text| !text.starts_with("Name:\tlog\n")).filter_map(|text| {
             let line = text.lines().find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         });
