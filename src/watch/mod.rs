@@ -10,6 +10,7 @@
 //! queue to its end once more, feed the records, ask `Watcher::confirm`, publish, and tell
 //! `Watcher::on_committed`. Then wait until `Watcher::deadline` or the next event.
 
+mod arrivals;
 pub mod chain;
 mod interest;
 mod mode;
@@ -20,6 +21,7 @@ mod walk;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+pub use arrivals::Arrival;
 pub use chain::{
     Anchor, Cause, Facts, Filesystem, Found, Identity, Kind, LookUp, Place, Role, Unresolved, Unwatchable,
     WatchId,
@@ -100,6 +102,14 @@ impl Watcher {
     pub fn on_record(&mut self, record: Record<'_>, now: Instant) -> Relevance {
         let relevance = self.live.relevance(record);
         if relevance == Relevance::Wakes {
+            match record {
+                Record::Overflow => self.settling.on_loss(),
+                Record::Event { watch, name, arrival } => {
+                    if let Some(directory) = self.live.directory(watch) {
+                        self.settling.on_arrival(directory, name, arrival);
+                    }
+                }
+            }
             self.settling.on_event(now);
             self.schedule.on_event(now);
         }
@@ -120,6 +130,7 @@ impl Watcher {
         };
         self.queue = Queue::Wanted { from };
         self.live = Live::default();
+        self.settling.on_loss();
         self.settling.on_event(now);
         self.schedule.on_event(now);
     }
@@ -217,13 +228,20 @@ impl Watcher {
         decision
     }
 
-    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or
-    /// `None` if
-    /// the drain brought something that makes it unsafe. If the queue could not be read to its end, do not ask:
-    /// the next turn will come to the same decision.
+    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or `None` if the
+    /// drain brought something that makes it unsafe, or did not bring what would make it safe. If the queue could not
+    /// be read to its end, do not ask: the next turn will come to the same decision.
     pub fn confirm(&mut self, now: Instant) -> Option<Commit> {
         self.schedule.never_again();
-        let commit = self.settling.confirm()?;
+        let commit = match self.settling.confirm(now) {
+            Ok(commit) => commit,
+            Err(again) => {
+                if let Some(at) = again {
+                    self.schedule.again(at);
+                }
+                return None;
+            }
+        };
         if commit.announcement == Announcement::Missed {
             self.missed_until = Some(now + MISSED_SPAN);
             self.reasons.insert(Reason::Missed);

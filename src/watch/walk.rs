@@ -89,7 +89,9 @@ pub(super) fn file_place(chain: &Chain) -> Option<Place> {
 }
 
 type Question = (Place, Vec<u8>);
-type Answer<N> = (Found, Option<N>);
+
+/// What a question found, when that had last changed, and the node if there is one.
+type Answer<N> = (Found, (i64, u32), Option<N>);
 
 struct Walk<'f, F: Filesystem> {
     filesystem: &'f mut F,
@@ -206,8 +208,8 @@ impl<F: Filesystem> Walk<'_, F> {
             return cursor.broken(cursor.path_of(&name), Cause::TooLong);
         }
         let watch = self.watch_directory(cursor, &name);
-        let (found, node) = self.look_up(cursor, &name);
-        let look_up = LookUp { directory: cursor.place, name: name.clone(), found: found.clone() };
+        let (found, changed, node) = self.look_up(cursor, &name);
+        let look_up = LookUp { directory: cursor.place, name: name.clone(), found: found.clone(), changed };
         cursor.chain.push(look_up);
         match (found, node) {
             (Found::Node { place, kind, text }, Some(node)) => {
@@ -257,7 +259,7 @@ impl<F: Filesystem> Walk<'_, F> {
             }
         };
         if let Some(watch) = watch {
-            self.live.expect(watch, name);
+            self.live.expect(watch, cursor.place.identity, name);
         }
         watch
     }
@@ -292,9 +294,9 @@ impl<F: Filesystem> Walk<'_, F> {
                 if facts.anchor == Anchor::Pinned && facts.kind == Kind::File {
                     self.reasons.insert(Reason::Pinned(cursor.path_of(name)));
                 }
-                (Found::Node { place: facts.place, kind: facts.kind, text }, Some(node))
+                (Found::Node { place: facts.place, kind: facts.kind, text }, facts.changed, Some(node))
             }
-            Err(error) => (Found::Nothing(Cause::from(&error)), None),
+            Err(error) => (Found::Nothing(Cause::from(&error)), (0, 0), None),
         };
         self.memo.insert(question, answer.clone());
         answer
