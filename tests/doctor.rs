@@ -174,9 +174,18 @@ fn a_key_of_another_certificate_is_an_error_and_the_certificate_is_shown_all_the
 fn an_expired_certificate_is_an_error_unless_it_is_allowed() {
     let mut stage = Stage::new();
     let leaf = stage.issue_between(|now| (now - 90 * DAY, now - DAY));
-    stage.pair(&leaf.chain_pem, &leaf.key_pem).assert(1, &["error expired"]);
+    let refused = stage.pair(&leaf.chain_pem, &leaf.key_pem);
+    refused.assert(1, &["error expired"]);
+    assert!(
+        refused.text.contains("serving does not begin with it unless --allow-expired"),
+        "{}",
+        refused.text
+    );
     let (cert, key) = (stage.path("tls.crt"), stage.path("tls.key"));
-    stage.doctor_with(&cert, &key, &["--allow-expired"]).assert(0, &["hint expired"]);
+    let allowed = stage.doctor_with(&cert, &key, &["--allow-expired"]);
+    allowed.assert(0, &["hint expired"]);
+    let told = "served at start, or in place of one that has expired too";
+    assert!(allowed.text.contains(told), "{}", allowed.text);
 }
 
 #[test]

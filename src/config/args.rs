@@ -106,7 +106,7 @@ pub(super) struct Files {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Certificate (cert and key required)")]
 pub(super) struct Expired {
-    /// Serve a certificate whose time is over, instead of keeping the one before it
+    /// Serve an expired certificate while none is in force; one in force gives way to it only if it expired no later
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(default_value = defaults::SWITCH, env = "TLSIDECAR_ALLOW_EXPIRED", hide_env_values = true)]
     pub(super) allow_expired: Text,
