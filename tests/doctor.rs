@@ -189,6 +189,21 @@ fn an_expired_certificate_is_an_error_unless_it_is_allowed() {
 }
 
 #[test]
+fn a_path_too_deep_to_be_watched_is_read_and_told() {
+    let mut stage = Stage::new();
+    let leaf = stage.issue();
+    let deep = ["d"; 300].join("/");
+    fs::create_dir_all(stage.path(&deep)).unwrap();
+    let [cert, key] = ["tls.crt", "tls.key"].map(|name| format!("{deep}/{name}"));
+    stage.write(&cert, &leaf.chain_pem);
+    stage.write(&key, &leaf.key_pem);
+    let answer = stage.doctor(&stage.path(&cert), &stage.path(&key));
+    answer.assert(0, &["hint path_too_deep", "hint path_too_deep"]);
+    assert!(answer.text.contains("takes more than 256 look-ups"), "{}", answer.text);
+    assert!(answer.text.contains("not every change would be an event"), "{}", answer.text);
+}
+
+#[test]
 fn dates_to_come_and_dates_soon_over_are_told() {
     let mut stage = Stage::new();
     let early = stage.issue_between(|now| (now + DAY, now + 90 * DAY));

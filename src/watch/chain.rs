@@ -94,7 +94,7 @@ pub enum Role {
 pub enum Unwatchable {
     /// We may not read it.
     Forbidden,
-    /// The system's or our own limit of watches is reached.
+    /// The system's limit of watches is reached.
     NoRoom,
     /// There is no event queue at all.
     NoQueue,

@@ -189,7 +189,8 @@ impl Watcher {
         }
     }
 
-    /// Where walk and kernel disagree, look again; where they go on disagreeing, take the kernel's file.
+    /// Where walk and kernel disagree, look again; where they go on disagreeing, or the walk has not come to its end, take
+    /// the kernel's file.
     fn give_in<N>(&mut self, nodes: &mut [Result<N, Unresolved>], elsewhere: Vec<Option<N>>, now: Instant) {
         let targets = self.targets.iter().zip(&mut self.disagreements).zip(nodes);
         for (((path, count), node), other) in targets.zip(elsewhere) {
@@ -197,11 +198,14 @@ impl Watcher {
                 *count = 0;
                 continue;
             };
-            *count = count.saturating_add(1);
+            let is_cut = self.reasons.contains(&Reason::TooDeep(path.clone()));
+            *count = if is_cut { DISAGREEMENTS } else { count.saturating_add(1) };
             if *count < DISAGREEMENTS {
                 self.schedule.on_disagreement(now);
-            } else {
-                *node = Ok(other);
+                continue;
+            }
+            *node = Ok(other);
+            if !is_cut {
                 self.reasons.insert(Reason::ResolvesElsewhere(path.clone()));
             }
         }

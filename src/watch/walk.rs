@@ -34,10 +34,10 @@ use super::mode::Reason;
 const MAX_LINKS: usize = 40;
 
 /// Look-ups in one path. Deep layouts need about thirty.
-const MAX_LOOK_UPS: usize = 256;
+pub(super) const MAX_LOOK_UPS: usize = 256;
 
 /// Watches held at once. A pair of files needs nine to fourteen.
-const MAX_WATCHES: usize = 512;
+pub(super) const MAX_WATCHES: usize = 512;
 
 /// What a walk found.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) fn walk<F: Filesystem>(filesystem: &mut F, targets: &[Vec<u8>]) -> Wa
     let mut nodes = Vec::new();
     for path in targets {
         let (chain, node) = match &root {
-            Ok((node, place)) => walk.follow(Cursor::new(node.clone(), *place, path)),
+            Ok((node, place)) => walk.follow(path, Cursor::new(node.clone(), *place, path)),
             Err(cause) => (Chain::new(), Err(Unresolved { at: b"/".to_vec(), cause: *cause })),
         };
         walk.note_failure(&node);
@@ -156,6 +156,11 @@ impl<N: Clone> Cursor<N> {
         if self.path.is_empty() { b"/" } else { &self.path }
     }
 
+    /// Whether there are more look-ups to make than may be.
+    fn is_exhausted(&self) -> bool {
+        self.chain.len() >= MAX_LOOK_UPS && !self.todo.is_empty()
+    }
+
     fn broken(&self, at: Vec<u8>, cause: Cause) -> Step<N> {
         let at = if at.is_empty() { b"/".to_vec() } else { at };
         ControlFlow::Break(Err(Unresolved { at, cause }))
@@ -192,8 +197,11 @@ impl<F: Filesystem> Walk<'_, F> {
         Ok((node, facts.place))
     }
 
-    fn follow(&mut self, mut cursor: Cursor<F::Node>) -> (Chain, Result<F::Node, Unresolved>) {
+    fn follow(&mut self, path: &[u8], mut cursor: Cursor<F::Node>) -> (Chain, Result<F::Node, Unresolved>) {
         loop {
+            if cursor.is_exhausted() {
+                self.reasons.insert(Reason::TooDeep(path.to_vec()));
+            }
             if let ControlFlow::Break(outcome) = self.step(&mut cursor) {
                 return (cursor.chain, outcome);
             }
@@ -265,12 +273,11 @@ impl<F: Filesystem> Walk<'_, F> {
     }
 
     fn watch(&mut self, node: &F::Node, role: Role, path: &[u8]) -> Option<WatchId> {
-        let outcome = if self.live.len() < MAX_WATCHES {
-            self.filesystem.watch(node, role)
-        } else {
-            Err(Unwatchable::NoRoom)
-        };
-        match outcome {
+        if self.live.len() >= MAX_WATCHES {
+            self.reasons.insert(Reason::TooMany);
+            return None;
+        }
+        match self.filesystem.watch(node, role) {
             Ok(watch) => {
                 self.live.add(watch, role, path);
                 return Some(watch);

@@ -233,6 +233,31 @@ fn a_link_the_kernel_reads_otherwise_is_followed_its_way() {
 }
 
 #[test]
+fn our_own_limits_are_named_as_such_and_answered_by_polling() {
+    let reasons = |teller: &mut Teller| -> Vec<String> {
+        teller.driver().watcher.reasons().map(ToString::to_string).collect()
+    };
+    let deep = |name: &str, count: usize| format!("/{name}").repeat(count);
+    let at = deep("d", 256);
+    let mut teller = told(&format!("mkdir {at}; put {at} 1; start {at}"));
+    let told_reasons = reasons(&mut teller);
+    assert_eq!(told_reasons.len(), 2, "{told_reasons:?}");
+    let is_named = |reason: &String| reason.contains("takes more than 256 look-ups");
+    assert!(told_reasons.iter().all(is_named), "{told_reasons:?}");
+    teller.tell(&format!("want 1; mode polling; put {at} 2; wait 6000; want 2; missed 0"));
+
+    let at = deep("d", 255);
+    let mut teller = told(&format!("mkdir {at}; put {at} 1; start {at}; want 1; mode events"));
+    assert_eq!(reasons(&mut teller).len(), 0);
+
+    let (one, other) = (deep("d", 255), deep("e", 255));
+    let story = format!(
+        "mkdir {one} {other}; put {one} 1; put {other} 1; start {one}/tls.crt {other}/tls.key; want 1; mode polling"
+    );
+    assert_eq!(reasons(&mut told(&story)), ["the paths take more than the 512 watches that are held"]);
+}
+
+#[test]
 fn watched_directories_are_told() {
     let mut teller = told("mkdir /v/c; swap /v/c 1; start; wait 100");
     let expected: [&[u8]; 4] = [b"/", b"/v", b"/v/c", b"/v/c/..dated_1"];
