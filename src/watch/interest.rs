@@ -84,6 +84,11 @@ impl Live {
         self.watches.get(&watch)?.directory
     }
 
+    /// Whether a watch is on a file at the end of a path.
+    pub(super) fn is_file(&self, watch: WatchId) -> bool {
+        self.watches.get(&watch).is_some_and(|watched| watched.roles.contains(&Role::File))
+    }
+
     /// Paths of the watched directories, sorted.
     pub(super) fn directories(&self) -> Vec<&[u8]> {
         let is_directory = |watched: &&Watched| {

@@ -108,6 +108,9 @@ impl Watcher {
                     if let Some(directory) = self.live.directory(watch) {
                         self.settling.on_arrival(directory, name, arrival);
                     }
+                    if self.live.is_file(watch) {
+                        self.settling.on_file_changed();
+                    }
                 }
             }
             self.settling.on_event(now);

@@ -159,6 +159,8 @@ pub(super) struct Settling {
     unsettled_since: Option<Instant>,
     last_event: Option<Instant>,
     quiet: Quiet,
+    /// The same of the files that the last pass found.
+    quiet_files: Quiet,
     last_reading: Option<Reading>,
     /// What the last pass read: nothing, or this.
     last_digest: Option<Digest>,
@@ -202,6 +204,7 @@ impl Settling {
             unsettled_since: None,
             last_event: None,
             quiet: Quiet::Undisturbed,
+            quiet_files: Quiet::Undisturbed,
             last_reading: None,
             last_digest: None,
             cause: (Cause { trigger: Trigger::Start, since: now }, Sight::Clear),
@@ -232,6 +235,11 @@ impl Settling {
         self.arrivals.on_arrival(directory, name, arrival);
     }
 
+    /// An event was about a file that the last pass found.
+    pub(super) fn on_file_changed(&mut self) {
+        self.quiet_files = Quiet::Disturbed;
+    }
+
     /// Events were lost.
     pub(super) fn on_loss(&mut self) {
         self.arrivals.on_loss();
@@ -244,6 +252,7 @@ impl Settling {
         let sight = if self.last_reading == Some(Reading::Failed) { Sight::Blind } else { sight };
         self.cause = (cause, sight);
         self.quiet = Quiet::Undisturbed;
+        self.quiet_files = Quiet::Undisturbed;
         self.pending = None;
     }
 
@@ -324,7 +333,8 @@ impl Settling {
         if is_fragile && self.quiet == Quiet::Disturbed {
             return Err(None);
         }
-        if publication == Publication::Atomic && !self.is_swapped() {
+        let is_whole = self.quiet_files == Quiet::Undisturbed && self.is_swapped();
+        if publication == Publication::Atomic && !is_whole {
             let at = self.settled(digest, verdict, now).map_or_else(|at| at, |_| now);
             self.meet_latest();
             return Err(Some(at));
@@ -581,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_before_the_commit_makes_it_wait_unless_it_is_atomic() {
+    fn an_event_before_the_commit_makes_it_wait_unless_it_is_atomic_and_the_event_elsewhere() {
         let mut set = Set::serving();
         assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Event), Decision::Wait);
         set.now += SETTLE;
@@ -592,6 +602,12 @@ mod tests {
         assert_eq!(set.look(pair(20, [21, 22]), b'c', Trigger::Event), Decision::Commit);
         set.settling.on_event(set.now);
         assert_eq!(set.settling.confirm(set.now).unwrap().publication, Publication::Atomic);
+
+        let mut set = Set::serving();
+        assert_eq!(set.look(pair(20, [21, 22]), b'c', Trigger::Event), Decision::Commit);
+        set.settling.on_event(set.now);
+        set.settling.on_file_changed();
+        assert_eq!(set.settling.confirm(set.now), Err(Some(set.now + SETTLE)));
     }
 
     #[test]
