@@ -174,9 +174,33 @@ fn a_key_of_another_certificate_is_an_error_and_the_certificate_is_shown_all_the
 fn an_expired_certificate_is_an_error_unless_it_is_allowed() {
     let mut stage = Stage::new();
     let leaf = stage.issue_between(|now| (now - 90 * DAY, now - DAY));
-    stage.pair(&leaf.chain_pem, &leaf.key_pem).assert(1, &["error expired"]);
+    let refused = stage.pair(&leaf.chain_pem, &leaf.key_pem);
+    refused.assert(1, &["error expired"]);
+    assert!(
+        refused.text.contains("serving does not begin with it unless --allow-expired"),
+        "{}",
+        refused.text
+    );
     let (cert, key) = (stage.path("tls.crt"), stage.path("tls.key"));
-    stage.doctor_with(&cert, &key, &["--allow-expired"]).assert(0, &["hint expired"]);
+    let allowed = stage.doctor_with(&cert, &key, &["--allow-expired"]);
+    allowed.assert(0, &["hint expired"]);
+    let told = "served at start, or in place of one that has expired too";
+    assert!(allowed.text.contains(told), "{}", allowed.text);
+}
+
+#[test]
+fn a_path_too_deep_to_be_watched_is_read_and_told() {
+    let mut stage = Stage::new();
+    let leaf = stage.issue();
+    let deep = ["d"; 300].join("/");
+    fs::create_dir_all(stage.path(&deep)).unwrap();
+    let [cert, key] = ["tls.crt", "tls.key"].map(|name| format!("{deep}/{name}"));
+    stage.write(&cert, &leaf.chain_pem);
+    stage.write(&key, &leaf.key_pem);
+    let answer = stage.doctor(&stage.path(&cert), &stage.path(&key));
+    answer.assert(0, &["hint path_too_deep", "hint path_too_deep"]);
+    assert!(answer.text.contains("takes more than 256 look-ups"), "{}", answer.text);
+    assert!(answer.text.contains("not every change would be an event"), "{}", answer.text);
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// There has been no certificate yet: nobody listens for clients.
+    Starting,
     /// Clients are welcome.
     Serving,
     /// No new clients.

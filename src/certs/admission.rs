@@ -149,7 +149,14 @@ mod tests {
         }
         let allowed = admit(ended.facts(), None, day(TODAY), ExpiredAtStart::Serve);
         assert_eq!(allowed, Ok(()));
-        let replaced = admit(ended.facts(), Some(valid.facts()), day(TODAY), ExpiredAtStart::Serve);
-        assert_eq!(replaced, expired(TODAY - 1));
+        for (served, candidate, expected) in [
+            (&valid, &ended, expired(TODAY - 1)),
+            (&ended, &older, expired(TODAY - 5)),
+            (&older, &ended, Ok(())),
+        ] {
+            let served = Some(served.facts());
+            let replaced = admit(candidate.facts(), served, day(TODAY), ExpiredAtStart::Serve);
+            assert_eq!(replaced, expected, "what is in force is not at start");
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! no flag are left alone.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use clap::builder::{TypedValueParser, ValueParserFactory};
 use clap::parser::ValueSource;
@@ -106,7 +107,7 @@ pub(super) struct Files {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Certificate (cert and key required)")]
 pub(super) struct Expired {
-    /// Serve a certificate whose time is over, instead of keeping the one before it
+    /// Serve an expired certificate while none is in force; one in force gives way to it only if it expired no later
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(default_value = defaults::SWITCH, env = "TLSIDECAR_ALLOW_EXPIRED", hide_env_values = true)]
     pub(super) allow_expired: Text,
@@ -264,7 +265,9 @@ pub(super) fn read(
         // The parser can't be told to forget a variable, but none has an empty name.
         command = command.mut_subcommands(|command| command.mut_args(|arg| arg.env("")));
     }
-    let line = command.try_get_matches_from(args).and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let line = command
+        .try_get_matches_from(joined(args))
+        .and_then(|matches| CommandLine::from_arg_matches(&matches));
     match line {
         Ok(line) => Ok(line.subcommand),
         Err(error) => Err(Refusal {
@@ -272,6 +275,30 @@ pub(super) fn read(
             text: without_pem(error.render().to_string()),
         }),
     }
+}
+
+/// No flag begins with a digit, so that a word such as `-1s` can only be the value of the flag before it. As one word with
+/// that it is refused with its place, like any other wrong value.
+fn joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    for word in args {
+        match words.last_mut() {
+            Some(flag) if is_negative(&word) && is_flag_alone(flag) => {
+                flag.push("=");
+                flag.push(word);
+            }
+            Some(_) | None => words.push(word),
+        }
+    }
+    words
+}
+
+fn is_negative(word: &OsStr) -> bool {
+    matches!(word.as_bytes(), [b'-', b'0'..=b'9' | b'.', ..])
+}
+
+fn is_flag_alone(word: &OsStr) -> bool {
+    matches!(word.as_bytes(), [b'-', b'-', name @ ..] if !name.is_empty() && !name.contains(&b'='))
 }
 
 /// A flag that does not exist is quoted in the refusal, and a private key pasted after `--key` looks like one.

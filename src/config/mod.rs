@@ -109,9 +109,9 @@ pub enum MissingCertificate {
 /// A certificate on disk whose `notAfter` has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpiredCertificate {
-    /// Not usable: what is in force stays.
+    /// Nothing to begin with: another is waited for.
     Refuse,
-    /// As good as any other.
+    /// Better than none. It never replaces one that is better.
     Serve,
 }
 

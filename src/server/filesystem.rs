@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::sys::files::{self, ReadError};
 use crate::sys::inotify::{self, Drained, Inotify, Interest};
 use crate::watch::{
-    Anchor, Facts, Filesystem, Identity, Kind, Place, Reading, Record, Role, Unwatchable, WatchId,
+    Anchor, Arrival, Facts, Filesystem, Identity, Kind, Place, Reading, Record, Role, Unwatchable, WatchId,
 };
 
 /// The real file system and its event queue.
@@ -42,7 +42,9 @@ impl RealFilesystem {
         let outcome = queue.drain(|record| {
             on_record(match record {
                 inotify::Record::Overflow => Record::Overflow,
-                inotify::Record::Event { watch, name } => Record::Event { watch: WatchId(watch), name },
+                inotify::Record::Event { watch, name, arrival } => {
+                    Record::Event { watch: WatchId(watch), name, arrival: in_its_words(arrival) }
+                }
             });
         });
         if outcome.is_err() {
@@ -82,6 +84,7 @@ impl Filesystem for RealFilesystem {
         Ok(Facts {
             place: Place { mount: facts.mount.unwrap_or_default(), identity },
             kind,
+            changed: facts.changed,
             anchor: if is_pinned { Anchor::Pinned } else { Anchor::Named },
         })
     }
@@ -131,6 +134,14 @@ pub fn reading(error: &ReadError) -> Reading {
         ReadError::TooLarge(_) | ReadError::NotARegularFile => Reading::Unreadable,
         ReadError::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => Reading::Unreadable,
         ReadError::Io(_) => Reading::Failed,
+    }
+}
+
+fn in_its_words(arrival: inotify::Arrival) -> Arrival {
+    match arrival {
+        inotify::Arrival::Moved => Arrival::Moved,
+        inotify::Arrival::Made => Arrival::Made,
+        inotify::Arrival::Other => Arrival::Other,
     }
 }
 

@@ -1,4 +1,5 @@
-//! How much time the certificate in force has left, told when that grows short and when it is over.
+//! How the certificate in force stands by the calendar: told if its time has not come, when what it has left grows short,
+//! and when that is over.
 //!
 //! Knows nothing of files. Shown by the tests below.
 
@@ -25,6 +26,7 @@ pub(crate) struct Life {
 pub(crate) enum Standing {
     #[default]
     Fine,
+    NotYetValid,
     EndsSoon,
     Over,
 }
@@ -62,6 +64,11 @@ impl Lifetime {
 /// How the certificate stands, and how long until that changes.
 fn standing(life: Life, wall: SystemTime) -> (Standing, Option<Duration>) {
     let Ok(left) = life.not_after.duration_since(wall) else { return (Standing::Over, None) };
+    if let Ok(early) = life.not_before.duration_since(wall)
+        && !early.is_zero()
+    {
+        return (Standing::NotYetValid, Some(early));
+    }
     let whole = life.not_after.duration_since(life.not_before).unwrap_or_default();
     let short = (whole / SHORT_FRACTION).min(SHORT_MAXIMUM);
     match left.checked_sub(short) {
@@ -98,6 +105,22 @@ mod tests {
         }
         assert_eq!(told, [(Standing::EndsSoon, 83), (Standing::Over, 90)]);
         assert!(moment.at - start < DAY * 91);
+    }
+
+    #[test]
+    fn one_whose_time_has_not_come_is_told_once_and_then_like_any_other() {
+        let start = super::super::clock::now();
+        let life = life(10);
+        let mut lifetime = Lifetime::default();
+        lifetime.begin(start);
+        let mut told = Vec::new();
+        while let Some(at) = lifetime.deadline() {
+            let wall = SystemTime::UNIX_EPOCH - DAY + (at - start);
+            if let Some(standing) = lifetime.due(life, Moment { at, wall }) {
+                told.push((standing, (at - start).as_secs() / DAY.as_secs()));
+            }
+        }
+        assert_eq!(told, [(Standing::NotYetValid, 0), (Standing::EndsSoon, 9), (Standing::Over, 11)]);
     }
 
     #[test]

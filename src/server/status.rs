@@ -35,6 +35,7 @@ pub(crate) fn gather(about: &About, shared: &Shared, view: View<'_>, now: Moment
         now: Timestamp(now.wall),
         uptime: now.at.saturating_duration_since(about.started.at),
         phase: match shared.phase() {
+            shared::Phase::Serving if view.store.current().is_none() => Phase::Starting,
             shared::Phase::Serving => Phase::Serving,
             shared::Phase::Leaving | shared::Phase::Draining | shared::Phase::Stopping => Phase::Draining,
         },

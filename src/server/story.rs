@@ -129,16 +129,20 @@ pub(crate) fn agreed(served: Option<&Generation>) {
     }
 }
 
-/// The certificate in force has little time left, or none.
+/// The time of the certificate in force has not come, nears its end, or is over.
 pub(crate) fn aged(served: &Generation, standing: Standing) {
     let (serial, not_after) = (&served.facts.serial, Rfc3339(served.facts.not_after));
     match standing {
         Standing::Fine => {}
+        Standing::NotYetValid => tracing::warn!(
+            %serial, not_before = %Rfc3339(served.facts.not_before),
+            "the certificate in force is not yet valid: clients will refuse it until it is"
+        ),
         Standing::EndsSoon => {
-            tracing::warn!(%serial, %not_after, "the certificate in force ends soon, and no other has come");
+            tracing::warn!(%serial, %not_after, "the certificate in force ends soon, and none better has come");
         }
         Standing::Over => {
-            tracing::error!(%serial, %not_after, "the certificate in force has expired, and no other has come");
+            tracing::error!(%serial, %not_after, "the certificate in force has expired, and none better has come");
         }
     }
 }
@@ -147,7 +151,8 @@ pub(crate) fn aged(served: &Generation, standing: Standing) {
 pub(crate) fn chain_aged(served: &Generation, standing: Standing) {
     let (serial, chain_not_after) = (&served.facts.serial, Rfc3339(served.facts.chain_not_after));
     match standing {
-        Standing::Fine => {}
+        // What the chain awaits is told of the leaf.
+        Standing::Fine | Standing::NotYetValid => {}
         Standing::EndsSoon => {
             tracing::warn!(%serial, %chain_not_after, "an intermediate certificate ends soon, and before the leaf");
         }

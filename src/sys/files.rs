@@ -26,6 +26,8 @@ pub struct Facts {
     pub inode: u64,
     /// Seconds and nanoseconds of birth, if the file system keeps them.
     pub born: Option<(i64, u32)>,
+    /// Seconds and nanoseconds of its last change of any sort, a new name included.
+    pub changed: (i64, u32),
     /// The mount it was reached through, if the kernel tells.
     pub mount: Option<u64>,
     /// Whether it is the root of that mount.
@@ -175,6 +177,7 @@ pub fn facts(node: BorrowedFd<'_>) -> io::Result<Facts> {
         inode: answer.stx_ino,
         born: (answer.stx_mask & libc::STATX_BTIME != 0)
             .then_some((answer.stx_btime.tv_sec, answer.stx_btime.tv_nsec)),
+        changed: (answer.stx_ctime.tv_sec, answer.stx_ctime.tv_nsec),
         mount: (answer.stx_mask & libc::STATX_MNT_ID != 0).then_some(answer.stx_mnt_id),
         is_mount_root: answer.stx_attributes & u64::from(libc::STATX_ATTR_MOUNT_ROOT.cast_unsigned()) != 0,
         kind: kind(node, u32::from(answer.stx_mode))?,

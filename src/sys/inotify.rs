@@ -66,7 +66,20 @@ pub enum Record<'a> {
         watch: i32,
         /// The name in the directory, without padding; empty for the inode itself.
         name: &'a [u8],
+        /// How the name came there.
+        arrival: Arrival,
     },
+}
+
+/// How a name came into a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// By rename or exchange.
+    Moved,
+    /// Something new was made, or an older file was given another name.
+    Made,
+    /// It did not come: something else happened.
+    Other,
 }
 
 /// How a drain ended.
@@ -146,7 +159,7 @@ impl Inotify {
 /// What an event takes in the queue besides its name.
 const EVENT_BYTES: usize = 16;
 
-/// Kind and cookie are dropped here on purpose: an event wakes, it does not inform.
+/// Cookie and nearly all of the kind are dropped here on purpose: an event wakes, it does not inform.
 fn record<'a>(event: &Event<&'a std::ffi::OsStr>) -> Record<'a> {
     if event.mask.contains(EventMask::Q_OVERFLOW) {
         return Record::Overflow;
@@ -154,6 +167,13 @@ fn record<'a>(event: &Event<&'a std::ffi::OsStr>) -> Record<'a> {
     Record::Event {
         watch: event.wd.get_watch_descriptor_id(),
         name: event.name.map_or(&[], |name| name.as_bytes()),
+        arrival: if event.mask.contains(EventMask::MOVED_TO) {
+            Arrival::Moved
+        } else if event.mask.contains(EventMask::CREATE) {
+            Arrival::Made
+        } else {
+            Arrival::Other
+        },
     }
 }
 

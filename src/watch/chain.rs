@@ -94,7 +94,7 @@ pub enum Role {
 pub enum Unwatchable {
     /// We may not read it.
     Forbidden,
-    /// The system's or our own limit of watches is reached.
+    /// The system's limit of watches is reached.
     NoRoom,
     /// There is no event queue at all.
     NoQueue,
@@ -144,6 +144,8 @@ pub struct Facts {
     pub place: Place,
     /// What it is.
     pub kind: Kind,
+    /// Seconds and nanoseconds of its last change of any sort, a new name included.
+    pub changed: (i64, u32),
     /// Whether it can still be replaced by a new file of its name.
     pub anchor: Anchor,
 }
@@ -158,7 +160,7 @@ pub enum Anchor {
 }
 
 /// One look-up of a walk and what it found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LookUp {
     /// The directory that was asked.
     pub directory: Place,
@@ -166,6 +168,17 @@ pub struct LookUp {
     pub name: Vec<u8>,
     /// The answer.
     pub found: Found,
+    /// When what was found had last changed; zeros for nothing. No part of the answer: the same object stays the
+    /// same.
+    pub changed: (i64, u32),
+}
+
+impl LookUp {
+    /// Whether it is the same question with the same answer.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        (self.directory, &self.name, &self.found) == (other.directory, &other.name, &other.found)
+    }
 }
 
 /// The answer to a look-up.

@@ -1,11 +1,12 @@
 //! Which inodes are watched, and which records about them matter.
 //!
-//! A record matters or it does not; nothing else is read from it. The kind of an event is not even known
-//! here. The tables below show the rule, `tests/sim/watch` that it loses nothing.
+//! A record matters or it does not; whether it does is read from watch and name alone, not from the kind of event.
+//! The tables below show the rule, `tests/sim/watch` that it loses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chain::{Role, WatchId};
+use super::arrivals::Arrival;
+use super::chain::{Identity, Role, WatchId};
 
 /// One entry of the event queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Record<'a> {
         watch: WatchId,
         /// The name in the watched directory, without padding.
         name: &'a [u8],
+        /// How the name came there.
+        arrival: Arrival,
     },
 }
 
@@ -40,6 +43,8 @@ pub(super) struct Live {
 struct Watched {
     roles: BTreeSet<Role>,
     names: BTreeSet<Vec<u8>>,
+    /// The directory in which they are looked up.
+    directory: Option<Identity>,
     path: Vec<u8>,
 }
 
@@ -54,8 +59,9 @@ impl Live {
     }
 
     /// A name was looked up in a watched directory.
-    pub(super) fn expect(&mut self, watch: WatchId, name: &[u8]) {
+    pub(super) fn expect(&mut self, watch: WatchId, directory: Identity, name: &[u8]) {
         let watched = self.watches.entry(watch).or_default();
+        watched.directory = Some(directory);
         if !watched.names.contains(name) {
             watched.names.insert(name.to_vec());
         }
@@ -73,6 +79,16 @@ impl Live {
         self.watches.keys().copied()
     }
 
+    /// The directory behind a watch.
+    pub(super) fn directory(&self, watch: WatchId) -> Option<Identity> {
+        self.watches.get(&watch)?.directory
+    }
+
+    /// Whether a watch is on a file at the end of a path.
+    pub(super) fn is_file(&self, watch: WatchId) -> bool {
+        self.watches.get(&watch).is_some_and(|watched| watched.roles.contains(&Role::File))
+    }
+
     /// Paths of the watched directories, sorted.
     pub(super) fn directories(&self) -> Vec<&[u8]> {
         let is_directory = |watched: &&Watched| {
@@ -88,7 +104,7 @@ impl Live {
     pub(super) fn relevance(&self, record: Record<'_>) -> Relevance {
         let is_relevant = match record {
             Record::Overflow => true,
-            Record::Event { watch, name } => {
+            Record::Event { watch, name, .. } => {
                 self.watches.get(&watch).is_some_and(|watched| watched.matters(name))
             }
         };
@@ -108,12 +124,16 @@ impl Watched {
 mod tests {
     use super::*;
 
+    fn directory(inode: u64) -> Identity {
+        Identity { device: 1, inode, born: (0, 0) }
+    }
+
     fn volume() -> Live {
         let mut live = Live::default();
         live.add(WatchId(1), Role::Directory, b"/etc");
-        live.expect(WatchId(1), b"tls");
+        live.expect(WatchId(1), directory(1), b"tls");
         live.add(WatchId(2), Role::Leaf, b"/etc/tls");
-        live.expect(WatchId(2), b"tls.\xff");
+        live.expect(WatchId(2), directory(2), b"tls.\xff");
         live.add(WatchId(3), Role::File, b"/etc/tls/tls.\xff");
         live
     }
@@ -133,7 +153,10 @@ mod tests {
         ];
         let live = volume();
         for (case, watch, name, relevance) in rows {
-            assert_eq!(live.relevance(Record::Event { watch: WatchId(watch), name }), relevance, "{case}");
+            for arrival in [Arrival::Moved, Arrival::Made, Arrival::Other] {
+                let record = Record::Event { watch: WatchId(watch), name, arrival };
+                assert_eq!(live.relevance(record), relevance, "{case}");
+            }
         }
         assert_eq!(Live::default().relevance(Record::Overflow), Relevance::Wakes);
     }

@@ -10,6 +10,7 @@
 //! queue to its end once more, feed the records, ask `Watcher::confirm`, publish, and tell
 //! `Watcher::on_committed`. Then wait until `Watcher::deadline` or the next event.
 
+mod arrivals;
 pub mod chain;
 mod interest;
 mod mode;
@@ -20,6 +21,7 @@ mod walk;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+pub use arrivals::Arrival;
 pub use chain::{
     Anchor, Cause, Facts, Filesystem, Found, Identity, Kind, LookUp, Place, Role, Unresolved, Unwatchable,
     WatchId,
@@ -100,6 +102,17 @@ impl Watcher {
     pub fn on_record(&mut self, record: Record<'_>, now: Instant) -> Relevance {
         let relevance = self.live.relevance(record);
         if relevance == Relevance::Wakes {
+            match record {
+                Record::Overflow => self.settling.on_loss(),
+                Record::Event { watch, name, arrival } => {
+                    if let Some(directory) = self.live.directory(watch) {
+                        self.settling.on_arrival(directory, name, arrival);
+                    }
+                    if self.live.is_file(watch) {
+                        self.settling.on_file_changed();
+                    }
+                }
+            }
             self.settling.on_event(now);
             self.schedule.on_event(now);
         }
@@ -120,6 +133,7 @@ impl Watcher {
         };
         self.queue = Queue::Wanted { from };
         self.live = Live::default();
+        self.settling.on_loss();
         self.settling.on_event(now);
         self.schedule.on_event(now);
     }
@@ -178,7 +192,8 @@ impl Watcher {
         }
     }
 
-    /// Where walk and kernel disagree, look again; where they go on disagreeing, take the kernel's file.
+    /// Where walk and kernel disagree, look again; where they go on disagreeing, or the walk has not come to its end, take
+    /// the kernel's file.
     fn give_in<N>(&mut self, nodes: &mut [Result<N, Unresolved>], elsewhere: Vec<Option<N>>, now: Instant) {
         let targets = self.targets.iter().zip(&mut self.disagreements).zip(nodes);
         for (((path, count), node), other) in targets.zip(elsewhere) {
@@ -186,11 +201,14 @@ impl Watcher {
                 *count = 0;
                 continue;
             };
-            *count = count.saturating_add(1);
+            let is_cut = self.reasons.contains(&Reason::TooDeep(path.clone()));
+            *count = if is_cut { DISAGREEMENTS } else { count.saturating_add(1) };
             if *count < DISAGREEMENTS {
                 self.schedule.on_disagreement(now);
-            } else {
-                *node = Ok(other);
+                continue;
+            }
+            *node = Ok(other);
+            if !is_cut {
                 self.reasons.insert(Reason::ResolvesElsewhere(path.clone()));
             }
         }
@@ -217,13 +235,20 @@ impl Watcher {
         decision
     }
 
-    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or
-    /// `None` if
-    /// the drain brought something that makes it unsafe. If the queue could not be read to its end, do not ask:
-    /// the next turn will come to the same decision.
+    /// After [`Decision::Commit`] and one more drain of the queue, to its end: the change to publish, or `None` if the
+    /// drain brought something that makes it unsafe, or did not bring what would make it safe. If the queue could not
+    /// be read to its end, do not ask: the next turn will come to the same decision.
     pub fn confirm(&mut self, now: Instant) -> Option<Commit> {
         self.schedule.never_again();
-        let commit = self.settling.confirm()?;
+        let commit = match self.settling.confirm(now) {
+            Ok(commit) => commit,
+            Err(again) => {
+                if let Some(at) = again {
+                    self.schedule.again(at);
+                }
+                return None;
+            }
+        };
         if commit.announcement == Announcement::Missed {
             self.missed_until = Some(now + MISSED_SPAN);
             self.reasons.insert(Reason::Missed);

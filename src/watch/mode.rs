@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use super::walk::{MAX_LOOK_UPS, MAX_WATCHES};
 use crate::printable::Printable;
 
 /// Whether events alone can be relied on.
@@ -28,6 +29,10 @@ pub enum Reason {
     Remote(Vec<u8>, &'static str),
     /// This path fails in a way whose end is no event.
     Failing(Vec<u8>),
+    /// This path takes more look-ups than are made.
+    TooDeep(Vec<u8>),
+    /// All paths together take more watches than are held.
+    TooMany,
     /// The kernel resolves this path to another file than the walk does.
     ResolvesElsewhere(Vec<u8>),
     /// Within the last hour a change was found that no event had announced.
@@ -59,6 +64,14 @@ impl fmt::Display for Reason {
                 write!(formatter, "{} is on {name}, where changes may come without an event", Printable(path))
             }
             Self::Failing(path) => write!(formatter, "{} can't be looked up at present", Printable(path)),
+            Self::TooDeep(path) => write!(
+                formatter,
+                "{} takes more than {MAX_LOOK_UPS} look-ups, and what lies beyond them is not watched",
+                Printable(path)
+            ),
+            Self::TooMany => {
+                write!(formatter, "the paths take more than the {MAX_WATCHES} watches that are held")
+            }
             Self::ResolvesElsewhere(path) => {
                 write!(
                     formatter,
@@ -87,6 +100,7 @@ mod tests {
         assert!(Reason::NoQueue.to_string().contains("max_user_instances"));
         assert!(Reason::NoRoom.to_string().contains("max_user_watches"));
         assert_eq!(Reason::Unwatchable(b"/a b".to_vec()).to_string(), "/a b may not be watched");
+        assert!(Reason::TooDeep(b"/d".to_vec()).to_string().starts_with("/d takes more than 256 look-ups"));
         assert!(Reason::Remote(b"/n".to_vec(), "nfs").to_string().starts_with("/n is on nfs"));
     }
 

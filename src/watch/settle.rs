@@ -1,13 +1,14 @@
 //! Whether what was read is to be served now, later or never. One of these for each set of files.
 //!
-//! Writers come in two sorts. Some prepare everything aside and publish it with one rename; their work can be
-//! taken at once. Others change file after file, or write in place; nothing tells that they are done but quiet
+//! Writers come in two sorts. Some prepare everything aside and publish it with one swap of a link, or one rename of a
+//! directory; their work can be taken at once. Others change file after file, or write in place; nothing tells that they are done but quiet
 //! and reading the same bytes again. It does not know what the bytes are, how paths are walked, or the clock.
 //! The tables below and `tests/sim/watch` show it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use super::arrivals::{Arrival, Arrivals};
 use super::chain::{Chain, Found, Identity, Kind, LookUp};
 use super::schedule::{Cause, Trigger};
 use super::walk::file_place;
@@ -73,7 +74,7 @@ pub enum Decision {
 pub enum Publication {
     /// Nothing was served, and it is old enough to be complete.
     Found,
-    /// All files changed through one look-up, to files never seen before.
+    /// All files changed through one look-up that was swapped, to files never seen before.
     Atomic,
     /// Read twice with quiet time in between.
     Settled,
@@ -152,23 +153,34 @@ pub(super) struct Settling {
     latest: Vec<Chain>,
     /// The files behind what is served, and every inode met since on the way to something that was not.
     seen: BTreeSet<Identity>,
+    arrivals: Arrivals,
     candidate: Option<Candidate>,
     /// Since when there is something valid that is not served.
     unsettled_since: Option<Instant>,
     last_event: Option<Instant>,
     quiet: Quiet,
+    /// The same of the files that the last pass found.
+    quiet_files: Quiet,
     last_reading: Option<Reading>,
     /// What the last pass read: nothing, or this.
     last_digest: Option<Digest>,
     cause: (Cause, Sight),
     origin: Option<(Cause, Sight)>,
-    pending: Option<(Digest, Publication)>,
+    pending: Option<Pending>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     digest: Digest,
     first_seen: Instant,
+}
+
+/// What is to be published if the queue brings nothing against it.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    digest: Digest,
+    verdict: Verdict,
+    publication: Publication,
 }
 
 /// Whether something happened since the last pass began.
@@ -187,10 +199,12 @@ impl Settling {
             base: Vec::new(),
             latest: Vec::new(),
             seen: BTreeSet::new(),
+            arrivals: Arrivals::default(),
             candidate: None,
             unsettled_since: None,
             last_event: None,
             quiet: Quiet::Undisturbed,
+            quiet_files: Quiet::Undisturbed,
             last_reading: None,
             last_digest: None,
             cause: (Cause { trigger: Trigger::Start, since: now }, Sight::Clear),
@@ -216,12 +230,29 @@ impl Settling {
         }
     }
 
+    /// An event told how a name came into a directory.
+    pub(super) fn on_arrival(&mut self, directory: Identity, name: &[u8], arrival: Arrival) {
+        self.arrivals.on_arrival(directory, name, arrival);
+    }
+
+    /// An event was about a file that the last pass found.
+    pub(super) fn on_file_changed(&mut self) {
+        self.quiet_files = Quiet::Disturbed;
+    }
+
+    /// Events were lost.
+    pub(super) fn on_loss(&mut self) {
+        self.arrivals.on_loss();
+    }
+
     /// A pass walked these chains.
     pub(super) fn on_walk(&mut self, chains: Vec<Chain>, cause: Cause, sight: Sight) {
         self.latest = chains;
+        self.arrivals.on_walk();
         let sight = if self.last_reading == Some(Reading::Failed) { Sight::Blind } else { sight };
         self.cause = (cause, sight);
         self.quiet = Quiet::Undisturbed;
+        self.quiet_files = Quiet::Undisturbed;
         self.pending = None;
     }
 
@@ -246,7 +277,7 @@ impl Settling {
         }
         match self.publication(digest, verdict, age, now) {
             Ok(publication) => {
-                self.pending = Some((digest, publication));
+                self.pending = Some(Pending { digest, verdict, publication });
                 // Until it is confirmed it stays due, in case the queue could not be read to its end.
                 (Decision::Commit, Again::At(now))
             }
@@ -268,9 +299,14 @@ impl Settling {
         if self.served.is_none() && age >= OLD_ENOUGH {
             return Ok(Publication::Found);
         }
-        if self.is_atomic() {
+        if self.turn().is_some() {
             return Ok(Publication::Atomic);
         }
+        self.settled(digest, verdict, now)
+    }
+
+    /// Whether it has been quiet for long enough, or else when to look again.
+    fn settled(&mut self, digest: Digest, verdict: Verdict, now: Instant) -> Result<Publication, Instant> {
         let candidate = self
             .candidate
             .filter(|candidate| candidate.digest == digest)
@@ -290,16 +326,22 @@ impl Settling {
         }
     }
 
-    /// The drain after [`Decision::Commit`] is over.
-    pub(super) fn confirm(&mut self) -> Option<Commit> {
-        let (digest, publication) = self.pending.take()?;
+    /// The drain after [`Decision::Commit`] is over: what to publish, or when to look again if no event does it.
+    pub(super) fn confirm(&mut self, now: Instant) -> Result<Commit, Option<Instant>> {
+        let Pending { digest, verdict, publication } = self.pending.take().ok_or(None)?;
         let is_fragile = matches!(publication, Publication::Found | Publication::Settled);
         if is_fragile && self.quiet == Quiet::Disturbed {
-            return None;
+            return Err(None);
+        }
+        let is_whole = self.quiet_files == Quiet::Undisturbed && self.is_swapped();
+        if publication == Publication::Atomic && !is_whole {
+            let at = self.settled(digest, verdict, now).map_or_else(|at| at, |_| now);
+            self.meet_latest();
+            return Err(Some(at));
         }
         let (cause, sight) = self.origin.unwrap_or(self.cause);
         let is_missed = sight == Sight::Clear && matches!(cause.trigger, Trigger::Retry | Trigger::Timer);
-        Some(Commit {
+        Ok(Commit {
             digest,
             trigger: cause.trigger,
             noticed: cause.since,
@@ -317,6 +359,7 @@ impl Settling {
     fn rest(&mut self) {
         self.base = self.latest.clone();
         self.seen = self.base.iter().filter_map(file_place).map(|place| place.identity).collect();
+        self.arrivals.forget_seen();
         self.candidate = None;
         self.unsettled_since = None;
         self.origin = None;
@@ -342,25 +385,40 @@ impl Settling {
 
     /// What was met on the way to something that could not be served at once was perhaps not finished then.
     fn meet_latest(&mut self) {
+        self.arrivals.forget_seen();
         if self.seen.len() < MAX_SEEN {
             let met = self.latest.iter().flatten().filter_map(|look_up| place_of(&look_up.found));
             self.seen.extend(met);
         }
     }
 
-    /// Whether all files changed through one and the same look-up, and none of what lies behind it was seen
-    /// unfinished. Then nobody can have been writing where we look.
-    fn is_atomic(&self) -> bool {
+    /// The one look-up through which all files changed, if none of what lies behind it was seen unfinished or changed
+    /// since. Unless it was made where we look, nobody can have been writing there.
+    fn turn(&self) -> Option<&LookUp> {
         if self.base.len() != self.latest.len() || self.seen.len() >= MAX_SEEN {
-            return false;
+            return None;
         }
         let mut turns = self.base.iter().zip(&self.latest).map(|(old, new)| first_difference(old, new));
-        let Some(Some(turn)) = turns.next() else { return false };
-        let is_shared = turns.all(|other| other == Some(turn));
+        let turn = turns.next()??;
+        let is_shared = turns.all(|other| other.is_some_and(|other| other.agrees(turn)));
         let leads_on = matches!(turn.found, Found::Node { kind: Kind::Link | Kind::Directory, .. });
         let is_unseen = |identity: Option<Identity>| identity.is_some_and(|it| !self.seen.contains(&it));
         let mut files = self.latest.iter().map(|chain| file_place(chain).map(|place| place.identity));
-        is_shared && leads_on && is_unseen(place_of(&turn.found)) && files.all(is_unseen)
+        let is_whole = is_unseen(place_of(&turn.found)) && files.all(is_unseen);
+        let is_older = |file: &LookUp| file.changed <= turn.changed;
+        let was_written_before = self.latest.iter().all(|chain| chain.last().is_some_and(is_older));
+        (is_shared && leads_on && is_whole && was_written_before).then_some(turn)
+    }
+
+    /// Whether what all files changed through came to its name at once with all that it leads to: a link does, a
+    /// directory only by rename. One that was made there, or came to light by a mount, may be in the middle of being
+    /// filled.
+    fn is_swapped(&self) -> bool {
+        self.turn().is_some_and(|turn| match turn.found {
+            Found::Node { kind: Kind::Link, .. } => true,
+            Found::Node { .. } => self.arrivals.is_moved(turn.directory.identity, &turn.name),
+            Found::Nothing(_) => false,
+        })
     }
 }
 
@@ -375,7 +433,7 @@ fn place_of(found: &Found) -> Option<Identity> {
 fn first_difference<'a>(old: &Chain, new: &'a Chain) -> Option<&'a LookUp> {
     new.iter()
         .enumerate()
-        .find(|(index, look_up)| old.get(*index) != Some(*look_up))
+        .find(|(index, look_up)| !old.get(*index).is_some_and(|old| old.agrees(look_up)))
         .map(|(_, look_up)| look_up)
 }
 
@@ -403,15 +461,23 @@ mod tests {
 
     fn found(directory: u64, name: &str, inode: u64, kind: Kind) -> LookUp {
         let found = Found::Node { place: place(inode), kind, text: Vec::new() };
-        LookUp { directory: place(directory), name: name.into(), found }
+        LookUp { directory: place(directory), name: name.into(), found, changed: (0, 0) }
+    }
+
+    /// Two files in a directory that is found by one link.
+    fn pair(directory: u64, files: [u64; 2]) -> Vec<Chain> {
+        pair_by(found(1, "current", directory + 100, Kind::Link), directory, files)
     }
 
     /// Two files in a directory that is found by one look-up.
-    fn pair(directory: u64, files: [u64; 2]) -> Vec<Chain> {
-        let chain = |name, file| {
-            vec![found(1, "current", directory, Kind::Directory), found(directory, name, file, Kind::File)]
-        };
+    fn pair_by(turn: LookUp, directory: u64, files: [u64; 2]) -> Vec<Chain> {
+        let chain = |name, file| vec![turn.clone(), found(directory, name, file, Kind::File)];
         vec![chain("tls.crt", files[0]), chain("tls.key", files[1])]
+    }
+
+    /// The same without a link.
+    fn bare_pair(directory: u64, files: [u64; 2]) -> Vec<Chain> {
+        pair_by(found(1, "current", directory, Kind::Directory), directory, files)
     }
 
     fn content(letter: u8, verdict: Verdict, age: Duration) -> Reading {
@@ -430,7 +496,7 @@ mod tests {
             let mut set = Self { settling: Settling::new(SETTLE, STORM, now), now };
             set.walk(pair(10, [11, 12]), Trigger::Start);
             assert_eq!(set.read(content(b'a', Verdict::Valid, ms(5000))), Decision::Commit);
-            assert_eq!(set.settling.confirm().unwrap().publication, Publication::Found);
+            assert_eq!(set.settling.confirm(set.now).unwrap().publication, Publication::Found);
             set.settling.on_committed([b'a'; 32]);
             set
         }
@@ -452,13 +518,55 @@ mod tests {
     #[test]
     fn a_change_is_atomic_only_through_one_look_up_to_unseen_files() {
         let rows = [
-            ("another directory, other files", pair(20, [21, 22]), Decision::Commit),
-            ("the same directory, other files", pair(10, [21, 22]), Decision::Wait),
-            ("another directory, a file that is served", pair(20, [21, 12]), Decision::Wait),
+            ("another link, other files", pair(20, [21, 22]), Decision::Commit),
+            ("the same link, other files", pair(10, [21, 22]), Decision::Wait),
+            ("another link, a file that is served", pair(20, [21, 12]), Decision::Wait),
             ("nothing but the bytes", pair(10, [11, 12]), Decision::Wait),
         ];
         for (name, chains, decision) in rows {
             assert_eq!(Set::serving().look(chains, b'b', Trigger::Event), decision, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_taken_at_once_only_if_it_was_renamed() {
+        let parent = place(1).identity;
+        let rows: [(&[Arrival], &[Arrival], bool); 6] = [
+            (&[Arrival::Moved], &[], true),
+            (&[], &[Arrival::Moved], true),
+            (&[], &[], false),
+            (&[Arrival::Made], &[], false),
+            (&[], &[Arrival::Made], false),
+            (&[Arrival::Moved], &[Arrival::Made], false),
+        ];
+        for (before, after, is_taken) in rows {
+            let mut set = Set::serving();
+            for arrival in before {
+                set.settling.on_arrival(parent, b"current", *arrival);
+            }
+            assert_eq!(set.look(bare_pair(20, [21, 22]), b'b', Trigger::Event), Decision::Commit);
+            for arrival in after {
+                set.settling.on_arrival(parent, b"current", *arrival);
+            }
+            let outcome = set.settling.confirm(set.now).map(|commit| commit.publication);
+            let expected = if is_taken { Ok(Publication::Atomic) } else { Err(Some(set.now + SETTLE)) };
+            assert_eq!(outcome, expected, "{before:?} {after:?}");
+            if !is_taken {
+                set.now += SETTLE;
+                assert_eq!(set.look(bare_pair(20, [21, 22]), b'b', Trigger::Retry), Decision::Commit);
+                assert_eq!(set.settling.confirm(set.now).unwrap().publication, Publication::Settled);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_after_the_link_to_it_must_settle() {
+        for (written, decision) in [(4, Decision::Commit), (5, Decision::Commit), (6, Decision::Wait)] {
+            let mut chains = pair(20, [21, 22]);
+            chains[0][0].changed = (5, 0);
+            chains[1][0].changed = (5, 0);
+            chains[0][1].changed = (written, 0);
+            assert_eq!(Set::serving().look(chains, b'b', Trigger::Event), decision, "{written}");
         }
     }
 
@@ -483,17 +591,23 @@ mod tests {
     }
 
     #[test]
-    fn an_event_before_the_commit_makes_it_wait_unless_it_is_atomic() {
+    fn an_event_before_the_commit_makes_it_wait_unless_it_is_atomic_and_the_event_elsewhere() {
         let mut set = Set::serving();
         assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Event), Decision::Wait);
         set.now += SETTLE;
         assert_eq!(set.look(pair(10, [11, 12]), b'b', Trigger::Retry), Decision::Commit);
         set.settling.on_event(set.now);
-        assert_eq!(set.settling.confirm(), None);
+        assert_eq!(set.settling.confirm(set.now), Err(None));
 
         assert_eq!(set.look(pair(20, [21, 22]), b'c', Trigger::Event), Decision::Commit);
         set.settling.on_event(set.now);
-        assert_eq!(set.settling.confirm().unwrap().publication, Publication::Atomic);
+        assert_eq!(set.settling.confirm(set.now).unwrap().publication, Publication::Atomic);
+
+        let mut set = Set::serving();
+        assert_eq!(set.look(pair(20, [21, 22]), b'c', Trigger::Event), Decision::Commit);
+        set.settling.on_event(set.now);
+        set.settling.on_file_changed();
+        assert_eq!(set.settling.confirm(set.now), Err(Some(set.now + SETTLE)));
     }
 
     #[test]
@@ -507,7 +621,7 @@ mod tests {
         assert_eq!(set.look(pair(10, [11, 12]), b'c', Trigger::Event), Decision::Wait);
         set.now += ms(100);
         assert_eq!(set.look(pair(10, [11, 12]), b'c', Trigger::Retry), Decision::Commit);
-        let commit = set.settling.confirm().unwrap();
+        let commit = set.settling.confirm(set.now).unwrap();
         assert_eq!((commit.trigger, commit.noticed), (Trigger::Event, noticed));
         assert_eq!(commit.announcement, Announcement::Announced);
     }
@@ -521,7 +635,7 @@ mod tests {
         set.now += ms(3_600_000);
         set.settling.on_event(set.now);
         assert_eq!(set.look(pair(30, [31, 32]), b'b', Trigger::Event), Decision::Commit);
-        assert_eq!(set.settling.confirm().unwrap().noticed, set.now);
+        assert_eq!(set.settling.confirm(set.now).unwrap().noticed, set.now);
     }
 
     #[test]
@@ -532,7 +646,7 @@ mod tests {
             if is_told {
                 set.settling.on_event(set.now);
             }
-            assert_eq!(set.settling.confirm().unwrap().announcement, announcement);
+            assert_eq!(set.settling.confirm(set.now).unwrap().announcement, announcement);
         }
     }
 
@@ -545,7 +659,7 @@ mod tests {
         assert_eq!(set.look(pair(20, [21, 22]), b'b', Trigger::Retry), Decision::Wait);
         set.now += ms(100);
         assert_eq!(set.look(pair(20, [21, 22]), b'b', Trigger::Retry), Decision::Commit);
-        assert_eq!(set.settling.confirm().unwrap().announcement, Announcement::Announced);
+        assert_eq!(set.settling.confirm(set.now).unwrap().announcement, Announcement::Announced);
     }
 
     #[test]
@@ -554,6 +668,6 @@ mod tests {
         set.walk(pair(10, [11, 12]), Trigger::Event);
         assert_eq!(set.read(Reading::Unresolved), Decision::Keep);
         assert_eq!(set.look(pair(20, [21, 22]), b'a', Trigger::Event), Decision::Unchanged);
-        assert_eq!(set.settling.confirm(), None);
+        assert_eq!(set.settling.confirm(set.now), Err(None));
     }
 }

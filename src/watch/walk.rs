@@ -34,10 +34,10 @@ use super::mode::Reason;
 const MAX_LINKS: usize = 40;
 
 /// Look-ups in one path. Deep layouts need about thirty.
-const MAX_LOOK_UPS: usize = 256;
+pub(super) const MAX_LOOK_UPS: usize = 256;
 
 /// Watches held at once. A pair of files needs nine to fourteen.
-const MAX_WATCHES: usize = 512;
+pub(super) const MAX_WATCHES: usize = 512;
 
 /// What a walk found.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) fn walk<F: Filesystem>(filesystem: &mut F, targets: &[Vec<u8>]) -> Wa
     let mut nodes = Vec::new();
     for path in targets {
         let (chain, node) = match &root {
-            Ok((node, place)) => walk.follow(Cursor::new(node.clone(), *place, path)),
+            Ok((node, place)) => walk.follow(path, Cursor::new(node.clone(), *place, path)),
             Err(cause) => (Chain::new(), Err(Unresolved { at: b"/".to_vec(), cause: *cause })),
         };
         walk.note_failure(&node);
@@ -89,7 +89,9 @@ pub(super) fn file_place(chain: &Chain) -> Option<Place> {
 }
 
 type Question = (Place, Vec<u8>);
-type Answer<N> = (Found, Option<N>);
+
+/// What a question found, when that had last changed, and the node if there is one.
+type Answer<N> = (Found, (i64, u32), Option<N>);
 
 struct Walk<'f, F: Filesystem> {
     filesystem: &'f mut F,
@@ -154,6 +156,11 @@ impl<N: Clone> Cursor<N> {
         if self.path.is_empty() { b"/" } else { &self.path }
     }
 
+    /// Whether there are more look-ups to make than may be.
+    fn is_exhausted(&self) -> bool {
+        self.chain.len() >= MAX_LOOK_UPS && !self.todo.is_empty()
+    }
+
     fn broken(&self, at: Vec<u8>, cause: Cause) -> Step<N> {
         let at = if at.is_empty() { b"/".to_vec() } else { at };
         ControlFlow::Break(Err(Unresolved { at, cause }))
@@ -190,8 +197,11 @@ impl<F: Filesystem> Walk<'_, F> {
         Ok((node, facts.place))
     }
 
-    fn follow(&mut self, mut cursor: Cursor<F::Node>) -> (Chain, Result<F::Node, Unresolved>) {
+    fn follow(&mut self, path: &[u8], mut cursor: Cursor<F::Node>) -> (Chain, Result<F::Node, Unresolved>) {
         loop {
+            if cursor.is_exhausted() {
+                self.reasons.insert(Reason::TooDeep(path.to_vec()));
+            }
             if let ControlFlow::Break(outcome) = self.step(&mut cursor) {
                 return (cursor.chain, outcome);
             }
@@ -206,8 +216,8 @@ impl<F: Filesystem> Walk<'_, F> {
             return cursor.broken(cursor.path_of(&name), Cause::TooLong);
         }
         let watch = self.watch_directory(cursor, &name);
-        let (found, node) = self.look_up(cursor, &name);
-        let look_up = LookUp { directory: cursor.place, name: name.clone(), found: found.clone() };
+        let (found, changed, node) = self.look_up(cursor, &name);
+        let look_up = LookUp { directory: cursor.place, name: name.clone(), found: found.clone(), changed };
         cursor.chain.push(look_up);
         match (found, node) {
             (Found::Node { place, kind, text }, Some(node)) => {
@@ -257,18 +267,17 @@ impl<F: Filesystem> Walk<'_, F> {
             }
         };
         if let Some(watch) = watch {
-            self.live.expect(watch, name);
+            self.live.expect(watch, cursor.place.identity, name);
         }
         watch
     }
 
     fn watch(&mut self, node: &F::Node, role: Role, path: &[u8]) -> Option<WatchId> {
-        let outcome = if self.live.len() < MAX_WATCHES {
-            self.filesystem.watch(node, role)
-        } else {
-            Err(Unwatchable::NoRoom)
-        };
-        match outcome {
+        if self.live.len() >= MAX_WATCHES {
+            self.reasons.insert(Reason::TooMany);
+            return None;
+        }
+        match self.filesystem.watch(node, role) {
             Ok(watch) => {
                 self.live.add(watch, role, path);
                 return Some(watch);
@@ -292,9 +301,9 @@ impl<F: Filesystem> Walk<'_, F> {
                 if facts.anchor == Anchor::Pinned && facts.kind == Kind::File {
                     self.reasons.insert(Reason::Pinned(cursor.path_of(name)));
                 }
-                (Found::Node { place: facts.place, kind: facts.kind, text }, Some(node))
+                (Found::Node { place: facts.place, kind: facts.kind, text }, facts.changed, Some(node))
             }
-            Err(error) => (Found::Nothing(Cause::from(&error)), None),
+            Err(error) => (Found::Nothing(Cause::from(&error)), (0, 0), None),
         };
         self.memo.insert(question, answer.clone());
         answer

@@ -21,7 +21,9 @@ fn a_process_without_a_certificate_lives_and_is_not_ready() {
     assert!(ready.body.contains("tls.crt"), "{}", ready.body);
     let status = sidecar.status();
     assert_eq!((&status["ready"], &status["sets"][0]["in_force"]), (&false.into(), &().into()));
+    assert_eq!(status["phase"], "starting");
     sidecar.rotate();
+    assert_eq!(sidecar.status()["phase"], "serving");
     let ready = sidecar.ask("/readyz");
     assert_eq!((ready.code.as_str(), ready.body.as_str()), ("200", "ready\n"));
 }

@@ -141,6 +141,37 @@ fn a_wrong_value_is_the_one_fault_and_says_what_would_be_right() {
 }
 
 #[test]
+fn a_negative_value_is_the_fault_of_the_flag_before_it() {
+    for (words, line) in [
+        (
+            ["--max-connections", "-1"],
+            "--max-connections \"-1\": is not a whole number from 1 to 1048576, nor 0 for no limit",
+        ),
+        (
+            ["--drain-timeout", "-1s"],
+            "--drain-timeout \"-1s\": is not a duration; write for example 250ms, 10s, 1m 30s or 2h",
+        ),
+        (
+            ["--drain-timeout", "-.5s"],
+            "--drain-timeout \"-.5s\": is not a duration; write for example 250ms, 10s, 1m 30s or 2h",
+        ),
+    ] {
+        let refusal = serve(&words).expect_err(line);
+        assert_eq!((fault_lines(&refusal.text), refusal.exit_code), (vec![line], 2));
+    }
+    for subcommand in ["serve", "demo", "doctor"] {
+        let flags: Vec<_> = help_entries(subcommand).into_iter().map(|entry| entry.flag).collect();
+        let apart = flags.iter().flat_map(|flag| [flag.clone(), "-1s".to_owned()]);
+        let apart = parse([subcommand.to_owned()].into_iter().chain(apart));
+        let joined = flags.iter().map(|flag| format!("{flag}=-1s"));
+        assert_eq!(apart, parse([subcommand.to_owned()].into_iter().chain(joined)), "{subcommand}");
+    }
+    for words in [["-1s", "--max-connections=1"], ["--max-connections=1", "-1s"]] {
+        assert!(serve(&words).unwrap_err().text.contains("unexpected argument '-1'"), "{words:?}");
+    }
+}
+
+#[test]
 fn lengths_end_where_the_kernel_and_the_wire_end_them() {
     let of_bytes = |prefix: &str, count: usize| format!("{prefix}{}", "a".repeat(count));
     for (prefix, most, problem) in [

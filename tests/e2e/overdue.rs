@@ -1,5 +1,5 @@
-//! A chain with an intermediate whose time is over, or ends while it is served: it is what the issuer gave, so it is
-//! served, and told.
+//! A chain with an intermediate whose time is over, or ends while it is served, and a leaf whose time has not come: it is
+//! what the issuer gave, so it is served, and told.
 
 use std::time::{Duration, SystemTime};
 
@@ -81,4 +81,33 @@ fn an_intermediate_whose_time_runs_out_while_it_is_served_is_told() {
     assert!(sidecar.log.wait(0, SOON, warned).is_some());
     assert!(sidecar.log.wait(0, SOON, is_told).is_some());
     assert_eq!(sidecar.log.all(0, |line| warned(line) || is_told(line)).len(), 2);
+}
+
+#[test]
+fn a_leaf_whose_time_has_not_come_is_served_if_there_is_no_other_and_told_once() {
+    let now = wall_clock();
+    let early = |serial, begins: Duration| {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = ((now + begins).into(), (now + DAY * 9).into());
+        params.serial_number = Some(u64::into(serial));
+        let key = KeyPair::generate().unwrap();
+        let leaf = params.self_signed(&key).unwrap();
+        Leaf { serial, chain_pem: leaf.pem(), key_pem: key.serialize_pem(), der: leaf.der().clone() }
+    };
+    let pair = PlainPair::of(&early(1, DAY * 2));
+    let upstream = Upstream::tcp(Script::Echo);
+    let sidecar = Serve::new(&upstream.address(), &pair.certificate(), &pair.key()).ready();
+    let is_early = |line: &Line| line.text("message").contains("is not yet valid");
+    let told = sidecar.log.wait(0, SOON, is_early).unwrap();
+    assert!(told.text("level").eq_ignore_ascii_case("warn"), "{told}");
+    let begins = told.text("not_before");
+
+    let mark = sidecar.log.mark();
+    write_in_place(pair.folder.path(), &early(2, DAY));
+    assert!(until(SOON, || sidecar.generation() == 2));
+    let told = sidecar.log.wait(mark, SOON, is_early).unwrap();
+    assert!(told.text("not_before") < begins, "{told}");
+    write_in_place(pair.folder.path(), &chain(3, now + DAY, now + DAY));
+    assert!(until(SOON, || sidecar.generation() == 3));
+    assert_eq!(sidecar.log.all(0, is_early).len(), 2);
 }

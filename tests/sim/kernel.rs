@@ -193,6 +193,80 @@ fn files_are_followed_in_place_and_to_a_new_directory() {
 }
 
 #[test]
+fn a_directory_renamed_into_place_is_told_from_one_made_there() {
+    let parent = TempDir::new().unwrap();
+    let volume = volume(&parent);
+    let at = |name: &str| parent.path().join(name);
+    let mut shell = Shell::new(&volume);
+    put(&volume, "one");
+    shell.serve("one");
+    let prepare = |content| {
+        fs::create_dir(at("next")).unwrap();
+        put(&at("next"), content);
+    };
+
+    prepare("two");
+    fs::rename(&volume, at("old")).unwrap();
+    fs::rename(at("next"), &volume).unwrap();
+    shell.serve("two");
+    assert_eq!(shell.publications.last(), Some(&Publication::Atomic));
+
+    prepare("three");
+    let exchange = nix::fcntl::RenameFlags::RENAME_EXCHANGE;
+    nix::fcntl::renameat2(nix::fcntl::AT_FDCWD, &at("next"), nix::fcntl::AT_FDCWD, &volume, exchange)
+        .unwrap();
+    shell.serve("three");
+    assert_eq!(shell.publications.last(), Some(&Publication::Atomic));
+
+    fs::remove_dir_all(&volume).unwrap();
+    fs::create_dir(&volume).unwrap();
+    put(&volume, "four");
+    shell.serve("four");
+    assert_eq!(shell.publications.last(), Some(&Publication::Settled));
+
+    fs::rename(&volume, at("older")).unwrap();
+    fs::create_dir(&volume).unwrap();
+    put(&volume, "five");
+    shell.serve("five");
+    assert_eq!(shell.publications.last(), Some(&Publication::Settled));
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "change times are taken from a clock that ticks every few milliseconds"
+)]
+fn outlast_a_tick() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+#[test]
+fn a_link_is_swapped_to_what_was_there_or_filled_afterwards() {
+    let parent = TempDir::new().unwrap();
+    let at = |name: &str| parent.path().join(name);
+    let link_to = |name: &str| {
+        symlink(name, at("tmp")).unwrap();
+        fs::rename(at("tmp"), at("current")).unwrap();
+    };
+    for name in ["1", "2", "3"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    put(&at("1"), "one");
+    put(&at("2"), "two");
+    link_to("1");
+    let mut shell = Shell::new(&at("current"));
+    shell.serve("one");
+    link_to("2");
+    shell.serve("two");
+    assert_eq!(shell.publications.last(), Some(&Publication::Atomic));
+
+    link_to("3");
+    outlast_a_tick();
+    put(&at("3"), "three");
+    shell.serve("three");
+    assert_eq!(shell.publications.last(), Some(&Publication::Settled));
+}
+
+#[test]
 fn reading_causes_no_events() {
     let parent = TempDir::new().unwrap();
     let volume = volume(&parent);

@@ -97,8 +97,10 @@ fn date(certificate: &Certificate, now: SystemTime, expired_allowed: bool) -> Op
     if now > to {
         let problem = format!("{name} expired on {}, {} ago", Rfc3339(to), span(to, now));
         let advice = match (position, expired_allowed) {
-            (1, false) => "renew it; as it is, it is served to nobody unless --allow-expired says so",
-            (1, true) => "renew it; --allow-expired has it served, and clients will refuse it",
+            (1, false) => "renew it; as it is, serving does not begin with it unless --allow-expired says so",
+            (1, true) => {
+                "renew it; it is served at start, or in place of one that has expired too, and clients will refuse it"
+            }
             _ => "get the issuer's present certificate and put it in this one's place",
         };
         let harmless = *position == 1 && expired_allowed;

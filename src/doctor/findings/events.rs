@@ -29,6 +29,8 @@ fn told_elsewhere(reason: &Reason, examination: &Examination) -> bool {
         | Reason::NoRoom
         | Reason::Remote(..)
         | Reason::Failing(_)
+        | Reason::TooDeep(_)
+        | Reason::TooMany
         | Reason::ResolvesElsewhere(_)
         | Reason::Missed => false,
     }
@@ -64,6 +66,12 @@ fn obstacle(reason: &Reason, examination: &Examination) -> Finding {
         }
         Reason::Failing(path) => {
             ("look_up_failing", Some(path), "see whether the file system there answers".to_owned())
+        }
+        Reason::TooDeep(path) => {
+            ("path_too_deep", Some(path), "write a path with fewer directories and links".to_owned())
+        }
+        Reason::TooMany => {
+            ("too_many_watches", None, "write paths with fewer directories and links".to_owned())
         }
         Reason::ResolvesElsewhere(path) => (
             "resolved_elsewhere",

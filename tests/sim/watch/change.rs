@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tlsidecar::watch::Arrival;
+
 use super::world::{Body, Last, Located, World};
 
 pub(crate) type Path = Vec<u8>;
@@ -147,7 +149,7 @@ impl World {
         self.apply_to(path, Last::Keep, |world, at| {
             if at.node.is_none() {
                 let inode = world.make(body, world.inodes[at.directory.inode].device);
-                world.add_name(at.directory.inode, &at.name, inode);
+                world.add_name(at.directory.inode, &at.name, inode, Arrival::Made);
             }
         });
     }
@@ -220,6 +222,14 @@ pub(crate) fn put(directory: &[u8], generation: u32, pace: Pace) -> Vec<Change> 
     let mut changes = write(&join(directory, "tls.crt"), &certificate(generation), pace);
     changes.extend(pace.rest());
     changes.extend(write(&join(directory, "tls.key"), &key(generation), pace));
+    changes
+}
+
+/// The same, with the certificate last: its leaf alone would already be a pair.
+pub(crate) fn put_key_first(directory: &[u8], generation: u32, pace: Pace) -> Vec<Change> {
+    let mut changes = write(&join(directory, "tls.key"), &key(generation), pace);
+    changes.extend(pace.rest());
+    changes.extend(write(&join(directory, "tls.crt"), &certificate(generation), pace));
     changes
 }
 

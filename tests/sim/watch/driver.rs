@@ -162,7 +162,9 @@ impl Driver {
         for entry in &entries {
             let record = match entry {
                 Entry::Overflow => Record::Overflow,
-                Entry::Event { watch, name } => Record::Event { watch: *watch, name },
+                Entry::Event { watch, name, arrival } => {
+                    Record::Event { watch: *watch, name, arrival: *arrival }
+                }
             };
             woke |= self.watcher.on_record(record, now) == Relevance::Wakes;
         }

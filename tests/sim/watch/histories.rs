@@ -3,7 +3,7 @@
 //!
 //! A failure names its seed; `TLSIDECAR_SIM_SEED=... cargo test --test sim` tells that history alone.
 
-use tlsidecar::watch::{Mode, Record, Relevance, Trigger, WatchId};
+use tlsidecar::watch::{Arrival, Mode, Record, Relevance, Trigger, WatchId};
 
 use super::change::{self, Change, LinkOrder, Pace, join, path};
 use super::driver::{Delivery, Driver, Lots, pair_in};
@@ -63,17 +63,16 @@ impl History {
             return self.swap(generation);
         }
         match self.driver.lots.draw(18) {
-            0 | 1 => change::put(DIRECTORY, generation, pace),
+            0 | 1 => self.put(DIRECTORY, generation, pace),
             2 => change::put_by_rename(DIRECTORY, generation, pace),
             3 | 4 => self.swap(generation),
-            5 => after(
-                [remove("/v/c/tls.crt"), remove("/v/c/tls.key")],
-                change::put(DIRECTORY, generation, pace),
-            ),
+            5 => {
+                after([remove("/v/c/tls.crt"), remove("/v/c/tls.key")], self.put(DIRECTORY, generation, pace))
+            }
             6 => self.replace_directory(generation, pace),
             7 => self.exchange_directory(generation),
-            8 => after([remove("/v")], put_anew(generation, pace)),
-            9 => after([rename("/v", "/old")], after_all(put_anew(generation, pace), [remove("/old")])),
+            8 => after([remove("/v")], self.put_anew(generation, pace)),
+            9 => after([rename("/v", "/old")], after_all(self.put_anew(generation, pace), [remove("/old")])),
             10 => release(generation),
             11 => archive(generation, pace),
             12 => after(
@@ -82,10 +81,23 @@ impl History {
             ),
             13 => self.behind_closed_doors(generation, pace),
             14 => self.mount(generation, pace),
-            15 => hard_links(generation, pace),
+            15 => self.hard_links(generation, pace),
             16 => change::put_and_hold(DIRECTORY, generation),
             _ => self.nothing_new(),
         }
+    }
+
+    /// In place. The leaf alone is taken for what it seems if nothing better is known, so that the first comes last.
+    fn put(&mut self, directory: &[u8], generation: u32, pace: Pace) -> Vec<Change> {
+        if self.driver.served().is_some() && self.driver.lots.one_in(2) {
+            change::put_key_first(directory, generation, pace)
+        } else {
+            change::put(directory, generation, pace)
+        }
+    }
+
+    fn put_anew(&mut self, generation: u32, pace: Pace) -> Vec<Change> {
+        after(change::make_path(DIRECTORY), self.put(DIRECTORY, generation, pace))
     }
 
     fn order(&mut self) -> LinkOrder {
@@ -111,7 +123,7 @@ impl History {
 
     fn replace_directory(&mut self, generation: u32, pace: Pace) -> Vec<Change> {
         let mut changes = change::make_path(b"/v/n");
-        changes.extend(change::put(b"/v/n", generation, pace));
+        changes.extend(self.put(b"/v/n", generation, pace));
         changes.extend([rename("/v/c", "/v/o"), rename("/v/n", "/v/c")]);
         if self.driver.lots.one_in(2) {
             changes.extend(change::put(b"/v/o", 9999, pace));
@@ -135,10 +147,7 @@ impl History {
         let at = ["/v", "/v/c", "/v/c/tls.key"][usize::try_from(self.driver.lots.draw(3)).unwrap()];
         let search = self.driver.lots.one_in(2);
         let allow = |read, search| Change::Allow { path: path(at), read, search };
-        after_all(
-            after([allow(false, search)], change::put(DIRECTORY, generation, pace)),
-            [allow(true, true)],
-        )
+        after_all(after([allow(false, search)], self.put(DIRECTORY, generation, pace)), [allow(true, true)])
     }
 
     fn mount(&mut self, generation: u32, pace: Pace) -> Vec<Change> {
@@ -148,7 +157,21 @@ impl History {
             1 => vec![Change::Mount { path: point, device: 2 }],
             _ => after(change::make_path(b"/h"), vec![Change::Bind { from: path("/h"), to: point }]),
         };
-        changes.extend(change::put(DIRECTORY, generation, pace));
+        changes.extend(self.put(DIRECTORY, generation, pace));
+        changes
+    }
+
+    fn hard_links(&mut self, generation: u32, pace: Pace) -> Vec<Change> {
+        let mut changes = change::make_path(b"/l");
+        for name in ["tls.crt", "tls.key"] {
+            changes.push(Change::HardLink { from: join(DIRECTORY, name), to: join(b"/l", name) });
+        }
+        changes.extend(self.put(b"/l", generation, pace));
+        for name in ["tls.crt", "tls.key"] {
+            changes.push(Change::Remove(join(DIRECTORY, name)));
+            changes.push(Change::HardLink { from: join(b"/l", name), to: join(DIRECTORY, name) });
+            changes.push(Change::Remove(join(b"/l", name)));
+        }
         changes
     }
 
@@ -203,7 +226,7 @@ impl History {
     fn bring_strange_news(&mut self) {
         let now = self.driver.now();
         let watch = WatchId(1000 + i32::try_from(self.driver.lots.draw(i32::MAX as u64 - 1000)).unwrap());
-        let record = Record::Event { watch, name: b"tls.crt" };
+        let record = Record::Event { watch, name: b"tls.crt", arrival: Arrival::Moved };
         assert_eq!(self.driver.watcher.on_record(record, now), Relevance::Ignored);
     }
 
@@ -220,10 +243,6 @@ impl History {
         self.driver.advance(3_600_000);
         assert_eq!(self.driver.passes, passes, "no looks while nothing happens");
     }
-}
-
-fn put_anew(generation: u32, pace: Pace) -> Vec<Change> {
-    after(change::make_path(DIRECTORY), change::put(DIRECTORY, generation, pace))
 }
 
 fn release(generation: u32) -> Vec<Change> {
@@ -245,20 +264,6 @@ fn archive(generation: u32, pace: Pace) -> Vec<Change> {
     for name in ["tls.key", "tls.crt"] {
         changes.push(Change::Remove(join(DIRECTORY, name)));
         changes.push(Change::Symlink { text: join(&at, name), path: join(DIRECTORY, name) });
-    }
-    changes
-}
-
-fn hard_links(generation: u32, pace: Pace) -> Vec<Change> {
-    let mut changes = change::make_path(b"/l");
-    for name in ["tls.crt", "tls.key"] {
-        changes.push(Change::HardLink { from: join(DIRECTORY, name), to: join(b"/l", name) });
-    }
-    changes.extend(change::put(b"/l", generation, pace));
-    for name in ["tls.crt", "tls.key"] {
-        changes.push(Change::Remove(join(DIRECTORY, name)));
-        changes.push(Change::HardLink { from: join(b"/l", name), to: join(DIRECTORY, name) });
-        changes.push(Change::Remove(join(b"/l", name)));
     }
     changes
 }

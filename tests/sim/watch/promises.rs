@@ -23,6 +23,12 @@ fn an_atomic_publication_is_taken_without_waiting() {
             "a link to a release",
             "mkdir /v/1 /v/2; put /v/1 1; put /v/2 2; ln 1 /v/c; start; wait 2000; lnf 2 /v/c",
         ),
+        (
+            "a link made to a release that is there",
+            "mkdir /v/1 /v/2; put /v/1 1; put /v/2 2; ln 1 /v/c; start; wait 2000; rm /v/c; ln 2 /v/c",
+        ),
+        ("an exchanged directory", "mkdir /v/c /n; put /v/c 1; put /n 2; start; wait 9; xchg /v/c /n"),
+        ("a renamed ancestor", "mkdir /v/c /n/c; put /v/c 1; put /n/c 2; start; wait 9; mv /v /o; mv /n /v"),
         ("a renamed directory", "mkdir /v/c /n; put /v/c 1; put /n 2; start; wait 9; mv /v/c /o; mv /n /v/c"),
     ];
     for (name, story) in rows {
@@ -43,6 +49,7 @@ fn a_change_file_by_file_is_taken_after_quiet_time() {
             "in the directory of the second generation",
             "mkdir /v/c; swap /v/c 9; start; swap /v/c 1; put /v/c/..data 2",
         ),
+        ("in a directory made anew", "mkdir /v/c; put /v/c 1; start; rm /v/c; mkdir /v/c; put /v/c 2"),
         (
             "into a directory that is already linked",
             "mkdir /v/c /v/n; put /v/c 1; start; rm /v/c; ln n /v/c; put /v/n 2",
@@ -66,6 +73,10 @@ fn a_change_between_two_looks_that_is_not_one_look_up_settles_too() {
         (
             "in the directory of the second generation",
             "mkdir /v/c; swap /v/c 9; start; swap /v/c 1; wait 0; put /v/c/..data 2",
+        ),
+        (
+            "in a directory made anew",
+            "mkdir /v/c; put /v/c 1; start; wait 0; rm /v/c; mkdir /v/c; put /v/c 2",
         ),
         (
             "by two links",
@@ -219,6 +230,31 @@ fn a_link_the_kernel_reads_otherwise_is_followed_its_way() {
     teller.tell("mkdir /n; crt /n/tls.crt 2; key /v/c/tls.key 2; want 2; mode polling");
     teller.driver().world.detour = None;
     teller.tell("crt /v/c/tls.crt 2; want 2; mode events");
+}
+
+#[test]
+fn our_own_limits_are_named_as_such_and_answered_by_polling() {
+    let reasons = |teller: &mut Teller| -> Vec<String> {
+        teller.driver().watcher.reasons().map(ToString::to_string).collect()
+    };
+    let deep = |name: &str, count: usize| format!("/{name}").repeat(count);
+    let at = deep("d", 256);
+    let mut teller = told(&format!("mkdir {at}; put {at} 1; start {at}"));
+    let told_reasons = reasons(&mut teller);
+    assert_eq!(told_reasons.len(), 2, "{told_reasons:?}");
+    let is_named = |reason: &String| reason.contains("takes more than 256 look-ups");
+    assert!(told_reasons.iter().all(is_named), "{told_reasons:?}");
+    teller.tell(&format!("want 1; mode polling; put {at} 2; wait 6000; want 2; missed 0"));
+
+    let at = deep("d", 255);
+    let mut teller = told(&format!("mkdir {at}; put {at} 1; start {at}; want 1; mode events"));
+    assert_eq!(reasons(&mut teller).len(), 0);
+
+    let (one, other) = (deep("d", 255), deep("e", 255));
+    let story = format!(
+        "mkdir {one} {other}; put {one} 1; put {other} 1; start {one}/tls.crt {other}/tls.key; want 1; mode polling"
+    );
+    assert_eq!(reasons(&mut told(&story)), ["the paths take more than the 512 watches that are held"]);
 }
 
 #[test]

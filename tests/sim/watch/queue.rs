@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tlsidecar::watch::{Role, WatchId};
+use tlsidecar::watch::{Arrival, Role, WatchId};
 
 /// What happened, as far as masks tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// A name came or went in a directory.
-    Name,
+    Name(Arrival),
     /// A file was written or closed after writing.
     Write,
     /// Rights, times or link count changed.
@@ -20,7 +20,7 @@ pub(crate) enum News {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Overflow,
-    Event { watch: WatchId, name: Vec<u8> },
+    Event { watch: WatchId, name: Vec<u8>, arrival: Arrival },
 }
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Queue {
 
     pub(crate) fn remove(&mut self, id: WatchId) {
         if self.watches.remove(&id).is_some() {
-            self.push(Entry::Event { watch: id, name: Vec::new() });
+            self.push(Entry::Event { watch: id, name: Vec::new(), arrival: Arrival::Other });
         }
     }
 
@@ -84,15 +84,19 @@ impl Queue {
     pub(crate) fn tell(&mut self, inode: usize, news: News, name: &[u8]) {
         let hears = |role: &Role| match (role, news) {
             (Role::Directory, News::Write)
-            | (Role::Link, News::Write | News::Name)
-            | (Role::File, News::Name) => false,
+            | (Role::Link, News::Write | News::Name(_))
+            | (Role::File, News::Name(_)) => false,
             (Role::Directory | Role::Leaf | Role::File | Role::Link, _) => true,
         };
         let found = self.watches.iter().find(|(_, watch)| watch.inode == inode);
         if let Some((id, watch)) = found
             && watch.roles.iter().any(hears)
         {
-            self.push(Entry::Event { watch: *id, name: name.to_vec() });
+            let arrival = match news {
+                News::Name(arrival) => arrival,
+                News::Write | News::Attribute | News::Myself => Arrival::Other,
+            };
+            self.push(Entry::Event { watch: *id, name: name.to_vec(), arrival });
         }
     }
 

@@ -247,6 +247,28 @@ const STORIES: &[(&str, &str)] = &[
          commits 2",
     ),
     (
+        "a directory made anew and an authority appended late",
+        "mkdir /v/c; put /v/c 1; start; want 1; rm /v/c; mkdir /v/c; key /v/c/tls.key 2; leaf /v/c/tls.crt 2; wait 30; \
+         crt /v/c/tls.crt 2; want 2; commits 2; mv /v/c /v/o; mkdir /v/c; key /v/c/tls.key 3; leaf /v/c/tls.crt 3; wait 30; \
+         crt /v/c/tls.crt 3; want 3; commits 3; rm /v; mkdir /v/c; key /v/c/tls.key 4; leaf /v/c/tls.crt 4; wait 30; \
+         crt /v/c/tls.crt 4; want 4; commits 4",
+    ),
+    (
+        "a directory renamed and made before anybody looks",
+        "mkdir /v/c /n; put /v/c 1; put /n 2; start; want 1; mv /v/c /v/o; mv /n /v/c; mv /v/c /n; mkdir /v/c; \
+         key /v/c/tls.key 3; leaf /v/c/tls.crt 3; wait 30; crt /v/c/tls.crt 3; want 3",
+    ),
+    (
+        "a file system mounted and an authority appended late",
+        "mkdir /v/c; put /v/c 1; start; want 1; mount /v/c; key /v/c/tls.key 2; leaf /v/c/tls.crt 2; wait 30; \
+         crt /v/c/tls.crt 2; wait 1500; want 2; commits 2",
+    ),
+    (
+        "a link to a directory that is filled while nobody gets to look",
+        "mkdir /v/1; put /v/1 1; ln 1 /v/c; start; want 1; mkdir /v/2; lnf 2 /v/c; asleep 4; key /v/2/tls.key 2; \
+         leaf /v/2/tls.crt 2; wait 30; crt /v/2/tls.crt 2; want 2; commits 2",
+    ),
+    (
         "a directory of look-ups that also holds a file",
         "mkdir /v/c/sub; put /v/c 1; put /v/c/sub 1; start /v/c/sub/tls.crt /v/c/tls.key; want 1; put /v/c 2; want 1; \
          put /v/c/sub 2; want 2",
@@ -310,6 +332,8 @@ impl Teller {
             ("start", [directory]) => self.start(pair_in(directory)),
             ("start", [certificate, key]) => self.start([bytes(certificate), bytes(key)]),
             ("wait", [ms]) => self.driver().advance(ms.parse().unwrap()),
+            // The loop gets no time.
+            ("asleep", [ms]) => self.world().now_ms += ms.parse::<u64>().unwrap(),
             ("limit", [count]) => self.world().queue.max_entries = count.parse().unwrap(),
             ("watches", [count]) => self.world().queue.max_watches = count.parse().unwrap(),
             ("queue", [state]) => self.world().grants_queue = *state == "on",

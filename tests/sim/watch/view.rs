@@ -73,6 +73,7 @@ impl Filesystem for World {
         Ok(Facts {
             place: Place { mount: node.mount as u64, identity },
             kind,
+            changed: (inode.changed_ms.cast_signed(), 0),
             anchor: if is_pinned { Anchor::Pinned } else { Anchor::Named },
         })
     }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 
+use tlsidecar::watch::Arrival;
+
 use super::change::Change;
 use super::queue::{News, Queue};
 
@@ -37,7 +39,7 @@ pub(crate) struct Inode {
     pub(crate) searchable: bool,
     /// Counts writes, as a change time would.
     pub(crate) version: u64,
-    /// When it was last written or touched, in milliseconds.
+    /// When it was last written, touched or renamed, in milliseconds.
     pub(crate) changed_ms: u64,
 }
 
@@ -243,18 +245,21 @@ impl World {
         self.tell(inode, news, b"");
     }
 
-    pub(crate) fn add_name(&mut self, directory: usize, name: &[u8], inode: usize) {
+    pub(crate) fn add_name(&mut self, directory: usize, name: &[u8], inode: usize, arrival: Arrival) {
         self.entries_mut(directory).insert(name.to_vec(), inode);
+        self.inodes[directory].changed_ms = self.now_ms;
+        self.inodes[inode].changed_ms = self.now_ms;
         if matches!(self.inodes[inode].body, Body::Directory(_)) {
             self.inodes[inode].parent = directory;
         }
-        self.tell(directory, News::Name, name);
+        self.tell(directory, News::Name(arrival), name);
     }
 
     /// One name less; with the last one the inode dies, unless somebody holds it.
     fn drop_name(&mut self, inode: usize) {
         let is_directory = matches!(self.inodes[inode].body, Body::Directory(_));
         self.inodes[inode].names -= 1;
+        self.inodes[inode].changed_ms = self.now_ms;
         if !is_directory {
             self.tell(inode, News::Attribute, b"");
         }
@@ -267,8 +272,9 @@ impl World {
 
     pub(crate) fn unlink(&mut self, directory: usize, name: &[u8]) {
         if let Some(inode) = self.entries_mut(directory).remove(name) {
+            self.inodes[directory].changed_ms = self.now_ms;
             self.drop_name(inode);
-            self.tell(directory, News::Name, name);
+            self.tell(directory, News::Name(Arrival::Other), name);
         }
     }
 
@@ -294,8 +300,9 @@ impl World {
             return;
         }
         self.entries_mut(from.0).remove(from.1);
-        self.tell(from.0, News::Name, from.1);
-        self.add_name(to.0, to.1, inode);
+        self.inodes[from.0].changed_ms = self.now_ms;
+        self.tell(from.0, News::Name(Arrival::Other), from.1);
+        self.add_name(to.0, to.1, inode, Arrival::Moved);
         self.tell(inode, News::Myself, b"");
         if let Some(replaced) = replaced {
             self.drop_name(replaced);
@@ -309,10 +316,10 @@ impl World {
         else {
             return;
         };
-        self.add_name(left.0, left.1, other);
-        self.add_name(right.0, right.1, one);
-        self.tell(left.0, News::Name, left.1);
-        self.tell(right.0, News::Name, right.1);
+        self.add_name(left.0, left.1, other, Arrival::Moved);
+        self.add_name(right.0, right.1, one, Arrival::Moved);
+        self.tell(left.0, News::Name(Arrival::Other), left.1);
+        self.tell(right.0, News::Name(Arrival::Other), right.1);
         self.tell(one, News::Myself, b"");
         self.tell(other, News::Myself, b"");
     }
@@ -320,7 +327,7 @@ impl World {
     pub(crate) fn link(&mut self, inode: usize, directory: usize, name: &[u8]) {
         self.inodes[inode].names += 1;
         self.tell(inode, News::Attribute, b"");
-        self.add_name(directory, name, inode);
+        self.add_name(directory, name, inode, Arrival::Made);
     }
 
     pub(crate) fn touch(&mut self, directory: usize, name: &[u8], inode: usize) {
@@ -341,7 +348,7 @@ impl World {
             None => {
                 let device = self.inodes[directory.inode].device;
                 let inode = self.make(Body::File(Vec::new()), device);
-                self.add_name(directory.inode, &name, inode);
+                self.add_name(directory.inode, &name, inode, Arrival::Made);
                 inode
             }
         };
@@ -360,7 +367,7 @@ impl World {
         let Ok(Located { directory, name, node: None }) = self.locate(path, Last::Keep) else { return };
         if let Some((inode, _, _)) = self.writers.get(&writer).cloned() {
             self.inodes[inode].names += 1;
-            self.add_name(directory.inode, &name, inode);
+            self.add_name(directory.inode, &name, inode, Arrival::Made);
         }
     }
 
