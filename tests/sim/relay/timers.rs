@@ -218,6 +218,25 @@ fn the_last_bytes_have_their_time() {
 }
 
 #[test]
+fn an_upstream_that_is_to_be_reset_is_let_go_while_the_client_lingers() {
+    let mut world = connected(LIMITS);
+    world.client.arrive(b"a!");
+    world.run();
+    world.upstream.drain(9);
+    assert!(world.expire());
+    world.run();
+    assert!(world.settled, "the upstream has got all it will get");
+    // The world holds that nothing is done with that socket any more.
+    world.upstream.arrive(b"more");
+    world.run();
+    assert_eq!(world.label(), "open");
+    world.client.drain(9);
+    world.client.arrive_fin();
+    world.run();
+    assert_eq!((world.label(), world.endings.unwrap().1), ("client_fault", Ending::Reset));
+}
+
+#[test]
 fn an_age_ends_what_rests_gracefully_and_cuts_what_moves() {
     let limits = Limits { maximum_age: Some(Duration::from_secs(100)), ..LIMITS };
     let mut resting = connected(limits);

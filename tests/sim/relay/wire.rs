@@ -114,6 +114,11 @@ fn close_notify_right_after_the_hello_ends_without_a_loop() {
 }
 
 #[test]
+fn a_part_of_a_hello_holds_no_buffer() {
+    assert_eq!(strangers(&hello()[..100]).pool.lent(), 0);
+}
+
+#[test]
 fn a_hello_is_understood_however_it_is_cut() {
     let mut half = world(server_config(0));
     for byte in hello() {

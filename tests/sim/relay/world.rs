@@ -46,7 +46,7 @@ pub(crate) struct World<P> {
     /// Whether there is an upstream's socket at all.
     pub(crate) dialing: bool,
     /// Whether it was let go, for a reset.
-    settled: bool,
+    pub(crate) settled: bool,
     pub(crate) now: Instant,
     /// Steps performed, for the one who wonders what they cost.
     pub(crate) steps: Vec<Step>,
