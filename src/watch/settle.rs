@@ -1,9 +1,9 @@
 //! Whether what was read is to be served now, later or never. One of these for each set of files.
 //!
 //! Writers come in two sorts. Some prepare everything aside and publish it with one swap of a link, or one rename of a
-//! directory; their work can be taken at once. Others change file after file, or write in place; nothing tells that they are done but quiet
-//! and reading the same bytes again. It does not know what the bytes are, how paths are walked, or the clock.
-//! The tables below and `tests/sim/watch` show it.
+//! directory; their work can be taken at once. Others change file after file, or write in place; nothing tells that
+//! they are done but quiet and reading the same bytes again. It does not know what the bytes are, how paths are walked,
+//! or the clock. The tables below and `tests/sim/watch` show it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
