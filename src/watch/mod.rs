@@ -16,6 +16,7 @@ mod interest;
 mod mode;
 mod schedule;
 mod settle;
+mod swap;
 mod walk;
 
 use std::collections::BTreeSet;

@@ -5,22 +5,18 @@
 //! they are done but quiet and reading the same bytes again. It does not know what the bytes are, how paths are walked,
 //! or the clock. The tables below and `tests/sim/watch` show it.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::arrivals::{Arrival, Arrivals};
-use super::chain::{Chain, Found, Identity, Kind, LookUp};
+use super::arrivals::Arrival;
+use super::chain::{Chain, Identity};
 use super::schedule::{Cause, Trigger};
-use super::walk::file_place;
+use super::swap::Swap;
 
 /// SHA-256 over the files of the set, as the shell computes it.
 pub type Digest = [u8; 32];
 
 /// Files found at start are taken at once if nobody has touched them for this long.
 const OLD_ENOUGH: Duration = Duration::from_secs(1);
-
-/// Inodes remembered as seen between two commits; more of them and a change is no longer held to be atomic.
-const MAX_SEEN: usize = 4096;
 
 /// What the shell found when it read the files of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,13 +143,7 @@ pub(super) struct Settling {
     settle: Duration,
     storm: Duration,
     served: Option<Digest>,
-    /// The walk behind what is served.
-    base: Vec<Chain>,
-    /// The walk of the last pass.
-    latest: Vec<Chain>,
-    /// The files behind what is served, and every inode met since on the way to something that was not.
-    seen: BTreeSet<Identity>,
-    arrivals: Arrivals,
+    swap: Swap,
     candidate: Option<Candidate>,
     /// Since when there is something valid that is not served.
     unsettled_since: Option<Instant>,
@@ -196,10 +186,7 @@ impl Settling {
             settle,
             storm,
             served: None,
-            base: Vec::new(),
-            latest: Vec::new(),
-            seen: BTreeSet::new(),
-            arrivals: Arrivals::default(),
+            swap: Swap::default(),
             candidate: None,
             unsettled_since: None,
             last_event: None,
@@ -232,7 +219,7 @@ impl Settling {
 
     /// An event told how a name came into a directory.
     pub(super) fn on_arrival(&mut self, directory: Identity, name: &[u8], arrival: Arrival) {
-        self.arrivals.on_arrival(directory, name, arrival);
+        self.swap.arrivals.on_arrival(directory, name, arrival);
     }
 
     /// An event was about a file that the last pass found.
@@ -242,13 +229,12 @@ impl Settling {
 
     /// Events were lost.
     pub(super) fn on_loss(&mut self) {
-        self.arrivals.on_loss();
+        self.swap.arrivals.on_loss();
     }
 
     /// A pass walked these chains.
     pub(super) fn on_walk(&mut self, chains: Vec<Chain>, cause: Cause, sight: Sight) {
-        self.latest = chains;
-        self.arrivals.on_walk();
+        self.swap.on_walk(chains);
         let sight = if self.last_reading == Some(Reading::Failed) { Sight::Blind } else { sight };
         self.cause = (cause, sight);
         self.quiet = Quiet::Undisturbed;
@@ -282,7 +268,7 @@ impl Settling {
                 (Decision::Commit, Again::At(now))
             }
             Err(at) => {
-                self.meet_latest();
+                self.swap.not_served();
                 (Decision::Wait, Again::At(at))
             }
         }
@@ -299,7 +285,7 @@ impl Settling {
         if self.served.is_none() && age >= OLD_ENOUGH {
             return Ok(Publication::Found);
         }
-        if self.turn().is_some() {
+        if self.swap.may_be() {
             return Ok(Publication::Atomic);
         }
         self.settled(digest, verdict, now)
@@ -333,10 +319,10 @@ impl Settling {
         if is_fragile && self.quiet == Quiet::Disturbed {
             return Err(None);
         }
-        let is_whole = self.quiet_files == Quiet::Undisturbed && self.is_swapped();
+        let is_whole = self.quiet_files == Quiet::Undisturbed && self.swap.is_certain();
         if publication == Publication::Atomic && !is_whole {
-            let at = self.settled(digest, verdict, now).map_or_else(|at| at, |_| now);
-            self.meet_latest();
+            let at = self.settled(digest, verdict, now).err().unwrap_or(now);
+            self.swap.not_served();
             return Err(Some(at));
         }
         let (cause, sight) = self.origin.unwrap_or(self.cause);
@@ -357,9 +343,7 @@ impl Settling {
 
     /// What the last pass read is what is served.
     fn rest(&mut self) {
-        self.base = self.latest.clone();
-        self.seen = self.base.iter().filter_map(file_place).map(|place| place.identity).collect();
-        self.arrivals.forget_seen();
+        self.swap.served();
         self.candidate = None;
         self.unsettled_since = None;
         self.origin = None;
@@ -378,69 +362,16 @@ impl Settling {
     }
 
     fn refuse(&mut self, decision: Decision) -> Decision {
-        self.meet_latest();
+        self.swap.not_served();
         self.candidate = None;
         decision
     }
-
-    /// What was met on the way to something that could not be served at once was perhaps not finished then.
-    fn meet_latest(&mut self) {
-        self.arrivals.forget_seen();
-        if self.seen.len() < MAX_SEEN {
-            let met = self.latest.iter().flatten().filter_map(|look_up| place_of(&look_up.found));
-            self.seen.extend(met);
-        }
-    }
-
-    /// The one look-up through which all files changed, if none of what lies behind it was seen unfinished or changed
-    /// since. Unless it was made where we look, nobody can have been writing there.
-    fn turn(&self) -> Option<&LookUp> {
-        if self.base.len() != self.latest.len() || self.seen.len() >= MAX_SEEN {
-            return None;
-        }
-        let mut turns = self.base.iter().zip(&self.latest).map(|(old, new)| first_difference(old, new));
-        let turn = turns.next()??;
-        let is_shared = turns.all(|other| other.is_some_and(|other| other.agrees(turn)));
-        let leads_on = matches!(turn.found, Found::Node { kind: Kind::Link | Kind::Directory, .. });
-        let is_unseen = |identity: Option<Identity>| identity.is_some_and(|it| !self.seen.contains(&it));
-        let mut files = self.latest.iter().map(|chain| file_place(chain).map(|place| place.identity));
-        let is_whole = is_unseen(place_of(&turn.found)) && files.all(is_unseen);
-        let is_older = |file: &LookUp| file.changed <= turn.changed;
-        let was_written_before = self.latest.iter().all(|chain| chain.last().is_some_and(is_older));
-        (is_shared && leads_on && is_whole && was_written_before).then_some(turn)
-    }
-
-    /// Whether what all files changed through came to its name at once with all that it leads to: a link does, a
-    /// directory only by rename. One that was made there, or came to light by a mount, may be in the middle of being
-    /// filled.
-    fn is_swapped(&self) -> bool {
-        self.turn().is_some_and(|turn| match turn.found {
-            Found::Node { kind: Kind::Link, .. } => true,
-            Found::Node { .. } => self.arrivals.is_moved(turn.directory.identity, &turn.name),
-            Found::Nothing(_) => false,
-        })
-    }
-}
-
-fn place_of(found: &Found) -> Option<Identity> {
-    match found {
-        Found::Node { place, .. } => Some(place.identity),
-        Found::Nothing(_) => None,
-    }
-}
-
-/// The first answer that is not what it was. All before it being equal, the question is the same.
-fn first_difference<'a>(old: &Chain, new: &'a Chain) -> Option<&'a LookUp> {
-    new.iter()
-        .enumerate()
-        .find(|(index, look_up)| !old.get(*index).is_some_and(|old| old.agrees(look_up)))
-        .map(|(_, look_up)| look_up)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::chain::Place;
+    use crate::watch::chain::{Found, Kind, LookUp, Place};
 
     const SETTLE: Duration = Duration::from_millis(50);
     const STORM: Duration = Duration::from_millis(500);
