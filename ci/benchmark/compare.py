@@ -34,9 +34,8 @@ import report
 import rotation
 import terminators
 from measures import MEASURES, OURS, Row
-from processes import PATIENCE_S, Load, Processes, cpu_seconds, free_port, memory_kb, pin, wait_for, wait_until_quiet
+from processes import PATIENCE_S, WARM_UP_S, Load, Processes, free_port, memory_kb, pin, wait_for, wait_until_quiet
 
-WARM_UP_S = 0.3
 # The part of the load, and how many connections it has at once.
 LOADS = {
     "request": ("requests", 32),
@@ -154,13 +153,7 @@ class Comparison:
     def cost(self, number, name, what, child, port):
         part, connections = LOADS[what]
         load = self.load(part, port, connections=connections, seconds=self.options.seconds, warm_up=WARM_UP_S)
-        try:
-            load.until_ready()
-            before = cpu_seconds(child.pid)
-            outcome = load.outcome(self.options.seconds + PATIENCE_S)
-            spent = cpu_seconds(child.pid) - before
-        finally:
-            load.end()
+        outcome, spent = load.cost(child.pid, self.options.seconds)
         if outcome["failed"]:
             print(f"round {number}: {name}, {what}: {outcome['failed']} failed: {outcome['failure']}", flush=True)
         # The first of each place has nothing to resume, and may have been slow to come.

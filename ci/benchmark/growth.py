@@ -5,13 +5,12 @@ once as fast as it goes on a few of them, while the others are idle.
 """
 
 import terminators
-from processes import PATIENCE_S, Load, cpu_seconds, free_port, wait_for
+from processes import PATIENCE_S, WARM_UP_S, Load, free_port, wait_for
 
 OPEN = (10, 1_000, 10_000)
 # Low enough for the load to keep up with, however many connections it has.
 REQUESTS_PER_S = 5_000
 BUSY = 10
-WARM_UP_S = 0.3
 
 
 def measure(options, place, processes):
@@ -46,13 +45,7 @@ def ask_a_few(options, processes, child, port, count):
 
 
 def cost(load, child, seconds):
-    try:
-        load.until_ready()
-        before = cpu_seconds(child.pid)
-        outcome = load.outcome(seconds + PATIENCE_S)
-        spent = cpu_seconds(child.pid) - before
-    finally:
-        load.end()
+    outcome, spent = load.cost(child.pid, seconds)
     if outcome["failed"]:
         raise RuntimeError(f"{outcome['failed']} failed: {outcome['failure']}")
     return spent / outcome["done"]

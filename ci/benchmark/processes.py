@@ -14,6 +14,8 @@ from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PATIENCE_S = 30
+# Before a load counts.
+WARM_UP_S = 0.3
 
 
 class Processes:
@@ -148,6 +150,16 @@ class Load:
         if not text.startswith("{"):
             raise RuntimeError(f"the load failed: {self.last_words()}")
         return json.loads(text)
+
+    def cost(self, pid, seconds):
+        """What it tells when it is done, and the CPU seconds that a family spent meanwhile. Ends it."""
+        try:
+            self.until_ready()
+            before = cpu_seconds(pid)
+            outcome = self.outcome(seconds + PATIENCE_S)
+            return outcome, cpu_seconds(pid) - before
+        finally:
+            self.end()
 
     def end(self):
         self.processes.end(self.child)
