@@ -1,8 +1,7 @@
 //! Whether a new file that takes the name of the old one would be seen, from the steps that lead to it.
 //!
 //! A mount fixes an inode for ever, as does a descriptor: renames beside the original happen where this process does not
-//! look. A function of
-//! its arguments; the table below shows it.
+//! look. A function of its arguments; the table below shows it.
 
 use super::examination::{Follower, Kind, Replacement, Step};
 

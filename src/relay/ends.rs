@@ -170,9 +170,11 @@ impl<P: Port> Relay<P> {
         self.up.tidy(pool);
         self.down.tidy(pool);
         if self.up.is_over() && self.down.is_over() {
-            let lingering =
-                if let Stage::Lingering { upstream_read } = self.stage { Some(upstream_read) } else { None };
-            let upstream_read = lingering.unwrap_or(self.upstream.read);
+            let upstream_read = if let Stage::Lingering { upstream_read } = self.stage {
+                upstream_read
+            } else {
+                self.upstream.read
+            };
             if self.lingers() && self.upstream.read - upstream_read <= LINGER_BYTES {
                 self.enter(Stage::Lingering { upstream_read }, now);
             } else {
